@@ -1,0 +1,1 @@
+# src: the daemon itself; the only home of getdns.
