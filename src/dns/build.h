@@ -16,13 +16,18 @@
 
 enum { BUILD_NAMES = 64 }; /* names remembered as targets for pointers */
 
+/* The labels that pointers may name form a tree below the root, so that a name is looked up
+ * label by label from its end, and no label twice. */
 struct dns_builder {
     uint8_t *out;
     size_t len, size;
     uint16_t count[DNS_SECTIONS];
     uint16_t targets[BUILD_NAMES]; /* offsets of labels that pointers may name */
     uint8_t n_targets;
+    uint8_t qname_len;
     bool overflow; /* something did not fit; what was written last was taken back */
+    uint8_t parent[BUILD_NAMES], sibling[BUILD_NAMES]; /* of each target, as indices */
+    uint8_t child[BUILD_NAMES + 1]; /* its newest child; the last one is the root's */
 };
 
 /* Starts a message: header with id and flags, then the question. False when it does not fit. */
@@ -30,7 +35,8 @@ bool build_start(struct dns_builder *b, uint8_t *out, size_t size, uint16_t id, 
                  const uint8_t *qname, size_t qname_len, uint16_t qtype, uint16_t qclass);
 
 /* Appends a record whose rdata is uncompressed. owner NULL: the qname. Sections must come in order.
- * False (and nothing added) when it does not fit. */
+ * False (and nothing added) when it does not fit, or is malformed: an owner or rdata that its
+ * type's layout does not have. */
 bool build_rr(struct dns_builder *b, enum dns_section section, const uint8_t *owner,
               size_t owner_len, uint16_t type, uint16_t rclass, uint32_t ttl,
               const uint8_t *rdata, size_t rdata_len);
