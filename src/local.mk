@@ -1,1 +1,15 @@
 # src: the daemon itself; the only home of getdns.
+noinst_LIBRARIES += src/libpith.a
+src_libpith_a_CPPFLAGS = $(AM_CPPFLAGS) $(YAML_CFLAGS) $(GETDNS_CFLAGS) $(SYSTEMD_CFLAGS)
+src_libpith_a_SOURCES =
+
+# configuration
+src_libpith_a_SOURCES += \
+	src/config.c src/config.h \
+	src/config_check.c \
+	src/config_dump.c \
+	src/config_schema.c src/config_schema.h \
+	src/config_value.c \
+	src/config_yaml.c \
+	src/resolvconf.c src/resolvconf.h \
+	src/units.c src/units.h
