@@ -1,1 +1,10 @@
-# http
+# http: DNS over HTTPS. Only home of nghttp2.
+noinst_LIBRARIES += http/libhttp.a
+http_libhttp_a_CPPFLAGS = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS)
+http_libhttp_a_SOURCES = \
+	http/base64url.c http/base64url.h \
+	http/date.c http/date.h \
+	http/doh.c http/doh.h \
+	http/forwarded.c http/forwarded.h \
+	http/h2.c \
+	http/http.h

@@ -1,0 +1,479 @@
+/* doh.c - requests to queries, replies to responses. */
+#include "http/doh.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/log.h"
+#include "core/metrics.h"
+#include "http/base64url.h"
+#include "http/date.h"
+
+static const char methods_dns[] = "GET, HEAD, POST, OPTIONS";
+static const char methods_resolve[] = "GET, HEAD, OPTIONS";
+
+void doh_init(struct doh_request *r, const struct http_options *options,
+              const struct addr *client,
+              void (*respond)(struct doh_request *r, const struct doh_response *response))
+{
+    /* All but the inline message, which is big and need not be zero. */
+    memset(r, 0, offsetof(struct doh_request, inline_msg));
+    r->options = options;
+    r->respond = respond;
+    r->query.client = *client;
+    r->query.handler = options->handler;
+    r->query.transport = QUERY_DOH;
+    r->msg = r->inline_msg;
+    r->size = sizeof(r->inline_msg);
+    r->declared = UINT64_MAX;
+    r->behind_proxy = options->n_trusted_proxies > 0 &&
+                      cidr_any(options->trusted_proxies, options->n_trusted_proxies, client);
+}
+
+void doh_deinit(struct doh_request *r)
+{
+    if (r->state == DOH_ASKED)
+        query_cancel(&r->query);
+    r->state = DOH_DONE;
+    if (r->msg != r->inline_msg)
+        free(r->msg);
+    r->msg = r->inline_msg;
+    r->size = sizeof(r->inline_msg);
+    free(r->parameters);
+    r->parameters = NULL;
+}
+
+/* Makes room for n octets of message, what is there is kept; false when memory is out. */
+static bool reserve(struct doh_request *r, size_t n)
+{
+    size_t size = r->size;
+    uint8_t *mem;
+
+    if (n <= size)
+        return true;
+    while (size < n)
+        size *= 2;
+    mem = malloc(size);
+    if (!mem)
+        return false;
+    memcpy(mem, r->msg, r->len);
+    if (r->msg != r->inline_msg)
+        free(r->msg);
+    r->msg = mem;
+    r->size = size;
+    return true;
+}
+
+/* ---- responses */
+
+static void respond(struct doh_request *r, struct doh_response *response)
+{
+    r->state = DOH_DONE;
+    metrics_count(M_HTTP_REQUESTS);
+    if (response->status >= 400)
+        metrics_count(M_HTTP_ERRORS);
+    if (r->method == DOH_HEAD)
+        response->no_body = true;
+    r->respond(r, response);
+}
+
+static void respond_error(struct doh_request *r, uint16_t status, const char *text)
+{
+    struct doh_response response = {
+        .status = status,
+        .media = DOH_TEXT,
+        .body = (const uint8_t *)text,
+        .body_len = strlen(text),
+    };
+
+    if (status == 405)
+        response.allow = r->resource == DOH_RESOLVE ? methods_resolve : methods_dns;
+    log_debug("http: status %u: %s", status, text);
+    respond(r, &response);
+}
+
+static void respond_options(struct doh_request *r)
+{
+    struct doh_response response = {
+        .status = 204,
+        .preflight = true,
+        .no_body = true,
+        .allow = r->resource == DOH_RESOLVE ? methods_resolve : methods_dns,
+    };
+
+    respond(r, &response);
+}
+
+static void on_reply(struct query *q, const struct query_reply *reply)
+{
+    struct doh_request *r = (struct doh_request *)q;
+    struct doh_response response = {
+        .status = 200,
+        .media = DOH_MESSAGE,
+        .private_answer = reply->private_answer,
+        .max_age_s = reply->max_age_s,
+        .body = reply->msg,
+        .body_len = reply->len,
+    };
+
+    switch (reply->verdict) {
+    case QUERY_ANSWER:
+        respond(r, &response);
+        break;
+    case QUERY_LIMITED:
+        respond_error(r, 429, "Too many queries; wait a second.\n");
+        break;
+    case QUERY_MALFORMED:
+        respond_error(r, 400, "This is no DNS query.\n");
+        break;
+    }
+}
+
+/* ---- requests */
+
+void doh_method(struct doh_request *r, const char *text, size_t len)
+{
+    if (len == 3 && memcmp(text, "GET", 3) == 0)
+        r->method = DOH_GET;
+    else if (len == 4 && memcmp(text, "POST", 4) == 0)
+        r->method = DOH_POST;
+    else if (len == 4 && memcmp(text, "HEAD", 4) == 0)
+        r->method = DOH_HEAD;
+    else if (len == 7 && memcmp(text, "OPTIONS", 7) == 0)
+        r->method = DOH_OPTIONS;
+    else
+        r->method = DOH_OTHER;
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Decodes %-escapes; those that are none stay as they are. out has len octets. */
+static size_t unescape(char *out, const char *in, size_t len)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (in[i] == '%' && len - i > 2 && hex(in[i + 1]) >= 0 && hex(in[i + 2]) >= 0) {
+            out[n++] = (char)(hex(in[i + 1]) << 4 | hex(in[i + 2]));
+            i += 2;
+        } else {
+            out[n++] = in[i];
+        }
+    }
+    return n;
+}
+
+static void parameter(struct doh_request *r, const char *text, size_t len)
+{
+    size_t n;
+
+    if (len < 4 || memcmp(text, "dns=", 4) != 0)
+        return;
+    if (r->dns_parameters++ > 0) {
+        r->dns_parameters = 2;
+        return;
+    }
+    if (!reserve(r, base64url_size(len - 4))) {
+        r->error = 503;
+        return;
+    }
+    n = base64url_decode(r->msg, text + 4, len - 4);
+    r->dns_malformed = n == SIZE_MAX;
+    r->len = r->dns_malformed ? 0 : n;
+}
+
+/* The parameters of a target, "a=b&dns=...". Escapes are rare and cost a copy. */
+static void parameters(struct doh_request *r, const char *text, size_t len)
+{
+    const char *end = text + len;
+    char plain[DOH_HEADERS_MAX];
+
+    while (text < end) {
+        const char *amp = memchr(text, '&', (size_t)(end - text));
+        size_t n = (size_t)((amp ? amp : end) - text);
+
+        if (n <= sizeof(plain) && memchr(text, '%', n))
+            parameter(r, plain, unescape(plain, text, n));
+        else
+            parameter(r, text, n);
+        text += n + 1;
+    }
+}
+
+void doh_target(struct doh_request *r, const char *text, size_t len)
+{
+    const char *question = memchr(text, '?', len);
+    size_t path_len = question ? (size_t)(question - text) : len;
+
+    r->resource = DOH_NOTHING;
+    for (size_t i = 0; i < r->options->n_paths; i++) {
+        const char *path = r->options->paths[i];
+
+        if (strncmp(path, text, path_len) == 0 && path[path_len] == 0)
+            r->resource = DOH_DNS;
+    }
+    if (path_len == 1 && *text == '*')
+        r->resource = DOH_ASTERISK;
+    if (question && r->resource == DOH_DNS)
+        parameters(r, question + 1, len - path_len - 1);
+}
+
+/* A media type without its parameters, in any case (RFC 9110 8.3.1). */
+static uint8_t media_type(const char *value, size_t len)
+{
+    static const char message[] = "application/dns-message";
+    const char *semicolon = memchr(value, ';', len);
+
+    if (semicolon)
+        len = (size_t)(semicolon - value);
+    while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t'))
+        len--;
+    if (len == sizeof(message) - 1 && strncasecmp(value, message, len) == 0)
+        return DOH_MESSAGE;
+    return DOH_OTHER_MEDIA;
+}
+
+/* Octets a body is said to have; what is no number counts as too many. */
+static uint64_t content_length(const char *value, size_t len)
+{
+    uint64_t n = 0;
+
+    if (len == 0 || len > 18)
+        return UINT64_MAX - 1;
+    for (size_t i = 0; i < len; i++) {
+        if (value[i] < '0' || value[i] > '9')
+            return UINT64_MAX - 1;
+        n = n * 10 + (uint64_t)(value[i] - '0');
+    }
+    return n;
+}
+
+void doh_field(struct doh_request *r, const char *name, size_t name_len, const char *value,
+               size_t value_len)
+{
+    const struct http_options *o = r->options;
+
+    r->headers += name_len + value_len + 32;
+    if (r->headers > DOH_HEADERS_MAX) {
+        r->error = 431;
+        return;
+    }
+    switch (name_len) {
+    case 6:
+        if (memcmp(name, "expect", 6) == 0) {
+            r->expects = value_len == 12 && strncasecmp(value, "100-continue", 12) == 0;
+            if (!r->expects)
+                r->error = 417;
+        }
+        break;
+    case 9:
+        if (r->behind_proxy && memcmp(name, "forwarded", 9) == 0)
+            forwarded_std(&r->forwarded, value, value_len, o->trusted_proxies,
+                          o->n_trusted_proxies);
+        break;
+    case 12:
+        if (memcmp(name, "content-type", 12) == 0)
+            r->media = media_type(value, value_len);
+        break;
+    case 14:
+        if (memcmp(name, "content-length", 14) == 0)
+            r->declared = content_length(value, value_len);
+        break;
+    case 15:
+        if (r->behind_proxy && memcmp(name, "x-forwarded-for", 15) == 0)
+            forwarded_x(&r->forwarded, value, value_len, o->trusted_proxies,
+                        o->n_trusted_proxies);
+        break;
+    }
+}
+
+void doh_headers(struct doh_request *r, bool body)
+{
+    r->has_body = body;
+    if (r->method == DOH_POST)
+        r->len = 0; /* a dns parameter means nothing here */
+    if (r->error == 431)
+        respond_error(r, 431, "Too many or too long header fields.\n");
+    else if (body && r->declared != UINT64_MAX && r->declared > DOH_BODY_MAX)
+        respond_error(r, 413, "A DNS message has at most 65535 octets.\n");
+}
+
+void doh_body(struct doh_request *r, const uint8_t *data, size_t len)
+{
+    if (r->state != DOH_READING)
+        return;
+    r->received += len;
+    if (r->received > DOH_BODY_MAX) {
+        respond_error(r, 413, "A DNS message has at most 65535 octets.\n");
+        return;
+    }
+    if (r->method != DOH_POST || r->error != 0)
+        return;
+    if (!reserve(r, r->len + len)) {
+        r->error = 503;
+        return;
+    }
+    memcpy(r->msg + r->len, data, len);
+    r->len += len;
+}
+
+static void ask(struct doh_request *r)
+{
+    struct query *q = &r->query;
+
+    if (r->behind_proxy)
+        q->client = forwarded_client(&r->forwarded, &q->client);
+    q->msg = r->msg;
+    q->msg_len = r->len;
+    q->on_reply = on_reply;
+    r->state = DOH_ASKED;
+    query_submit(q);
+}
+
+static void end_get(struct doh_request *r)
+{
+    if (r->dns_parameters == 0)
+        respond_error(r, 400, "The parameter dns is missing (RFC 8484 4.1).\n");
+    else if (r->dns_parameters > 1)
+        respond_error(r, 400, "More than one parameter dns.\n");
+    else if (r->dns_malformed)
+        respond_error(r, 400, "The parameter dns is not base64url (RFC 4648 5).\n");
+    else
+        ask(r);
+}
+
+void doh_end(struct doh_request *r)
+{
+    if (r->state != DOH_READING)
+        return;
+    if (r->error != 0)
+        respond_error(r, r->error,
+                      r->error == 417 ? "Only 100-continue can be expected.\n"
+                                      : "Out of memory.\n");
+    else if (r->resource == DOH_NOTHING)
+        respond_error(r, 404, "Nothing here.\n");
+    else if (r->method == DOH_OPTIONS)
+        respond_options(r);
+    else if (r->resource == DOH_ASTERISK || r->method == DOH_OTHER)
+        respond_error(r, 405, "This method has no meaning here.\n");
+    else if (r->method != DOH_POST)
+        end_get(r);
+    else if (r->media != DOH_MESSAGE)
+        respond_error(r, 415, "The body has to be application/dns-message.\n");
+    else
+        ask(r);
+}
+
+/* ---- header fields of responses */
+
+/* Decimal digits of n at out, returns how many. */
+static size_t digits(char *out, uint32_t n)
+{
+    char reversed[10];
+    size_t len = 0;
+
+    do
+        reversed[len++] = (char)('0' + n % 10);
+    while (n /= 10);
+    for (size_t i = 0; i < len; i++)
+        out[i] = reversed[len - 1 - i];
+    return len;
+}
+
+#define FIELD(name, value)                                                                     \
+    (struct http_field)                                                                        \
+    {                                                                                          \
+        name, value, sizeof(name) - 1, sizeof(value) - 1                                       \
+    }
+
+static struct http_field cache_control(const struct doh_response *response, char *scratch)
+{
+    static const char own[] = "private, max-age=", any[] = "max-age=";
+    struct http_field f = FIELD("cache-control", "no-store");
+
+    if (response->max_age_s == 0)
+        return f;
+    f.value = scratch;
+    if (response->private_answer) {
+        memcpy(scratch, own, sizeof(own) - 1);
+        scratch += sizeof(own) - 1;
+    } else {
+        memcpy(scratch, any, sizeof(any) - 1);
+        scratch += sizeof(any) - 1;
+    }
+    scratch += digits(scratch, response->max_age_s);
+    f.value_len = (size_t)(scratch - f.value);
+    return f;
+}
+
+size_t doh_fields(const struct doh_response *response, const struct http_options *options,
+                  const char *date, struct http_field *out, char *scratch)
+{
+    static const struct http_field types[] = {
+        [DOH_MESSAGE] = {"content-type", "application/dns-message", 12, 23},
+        [DOH_JSON] = {"content-type", "application/dns-json", 12, 20},
+        [DOH_TEXT] = {"content-type", "text/plain; charset=utf-8", 12, 25},
+    };
+    struct http_field *f = out;
+
+    if (response->media != DOH_NO_MEDIA) {
+        *f++ = types[response->media];
+        *f++ = (struct http_field){"content-length", scratch, 14,
+                                   digits(scratch, (uint32_t)response->body_len)};
+    }
+    *f++ = cache_control(response, scratch + 16);
+    *f++ = (struct http_field){"date", date, 4, HTTP_DATE_LEN};
+    if (options->cors)
+        *f++ = (struct http_field){"access-control-allow-origin", options->cors, 27,
+                                   strlen(options->cors)};
+    if (response->allow)
+        *f++ = (struct http_field){"allow", response->allow, 5, strlen(response->allow)};
+    if (response->preflight && options->cors) {
+        *f++ = (struct http_field){"access-control-allow-methods", response->allow, 28,
+                                   strlen(response->allow)};
+        *f++ = FIELD("access-control-allow-headers", "content-type, accept");
+        *f++ = FIELD("access-control-max-age", "86400");
+    }
+    if (response->status == 429)
+        *f++ = FIELD("retry-after", "1");
+    return (size_t)(f - out);
+}
+
+const char *doh_reason(uint16_t status)
+{
+    switch (status) {
+    case 200:
+        return "OK";
+    case 204:
+        return "No Content";
+    case 400:
+        return "Bad Request";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 413:
+        return "Content Too Large";
+    case 415:
+        return "Unsupported Media Type";
+    case 417:
+        return "Expectation Failed";
+    case 429:
+        return "Too Many Requests";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 503:
+        return "Service Unavailable";
+    case 505:
+        return "HTTP Version Not Supported";
+    default:
+        return "Error";
+    }
+}

@@ -1,0 +1,119 @@
+/* doh.h - DNS over HTTPS (RFC 8484), whatever the HTTP version: a request becomes a query, its
+ * reply becomes status, header fields and body.
+ *
+ * The session (h2.c, h1.c) embeds a struct doh_request in its own object of a request and
+ * feeds it: method, target, fields as they come, then doh_headers(), body octets, doh_end(). It gets
+ * exactly one respond() after that, inside doh_headers()/doh_body()/doh_end() or
+ * later, unless it calls doh_cancel().
+ *
+ *      READING --doh_headers(), doh_body(): refused early--> DONE
+ *      READING --doh_end()--> ASKED --reply--> DONE          (or DONE at once)
+ *
+ * Owner: the session. Thread: one worker. */
+#ifndef PITH_HTTP_DOH_H
+#define PITH_HTTP_DOH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/addr.h"
+#include "core/query.h"
+#include "http/forwarded.h"
+#include "http/http.h"
+
+enum {
+    DOH_BODY_MAX = 65535,        /* a DNS message (RFC 8484 6) */
+    DOH_HEADERS_MAX = 16 * 1024, /* names, values and 32 a field, as RFC 9113 6.5.2 counts */
+    DOH_FIELDS_MAX = 12,         /* of a response */
+    DOH_INLINE_MSG = 384,        /* messages up to this need no memory of their own; padded
+                                  * queries are a multiple of 128 (RFC 8467) */
+    DOH_SCRATCH = 80,
+};
+
+enum doh_state { DOH_READING, DOH_ASKED, DOH_DONE };
+enum doh_method { DOH_NO_METHOD, DOH_GET, DOH_HEAD, DOH_POST, DOH_OPTIONS, DOH_OTHER };
+/* What the path names. */
+enum doh_resource { DOH_NOTHING, DOH_DNS, DOH_RESOLVE, DOH_ASTERISK };
+/* Media types, of requests and of responses. */
+enum doh_media { DOH_NO_MEDIA, DOH_MESSAGE, DOH_JSON, DOH_TEXT, DOH_OTHER_MEDIA };
+
+struct doh_response {
+    uint16_t status;
+    uint8_t media;           /* enum doh_media */
+    bool preflight;          /* OPTIONS: say which methods and fields a script may use */
+    bool private_answer;
+    const char *allow;       /* 405 and OPTIONS */
+    uint32_t max_age_s;      /* 0: no-store */
+    const uint8_t *body;     /* borrowed for the call */
+    size_t body_len;         /* what content-length says */
+    bool no_body;            /* HEAD, 204: the body is not sent */
+};
+
+struct http_field {
+    const char *name, *value;
+    size_t name_len, value_len;
+};
+
+struct doh_request {
+    struct query query; /* first: a reply finds its request by it */
+    const struct http_options *options;
+    void (*respond)(struct doh_request *r, const struct doh_response *response);
+    uint8_t *msg; /* what came: `inline_msg` or memory of its own */
+    size_t len, size;
+    size_t headers;    /* octets of fields, as DOH_HEADERS_MAX counts */
+    char *parameters;  /* the query string of a JSON question; own memory */
+    uint64_t declared; /* content-length, UINT64_MAX: none */
+    size_t received;   /* octets of body */
+    struct forwarded forwarded;
+    uint8_t state, method, resource, media;
+    uint8_t dns_parameters; /* "dns=" seen, at most 2 are counted */
+    bool has_body;
+    bool dns_malformed;
+    bool name_parameter;    /* "name=" seen: a JSON question */
+    bool wants_json;        /* asked for application/dns-json */
+    bool wants_message;     /* JSON question with ct=application/dns-message */
+    bool behind_proxy;      /* the peer's forwarding fields are believed */
+    bool as_json;           /* the answer becomes JSON */
+    bool expects;           /* Expect: 100-continue */
+    uint16_t error;         /* the status that fields or body called for, 0: none */
+    uint8_t inline_msg[DOH_INLINE_MSG];
+};
+
+/* Starts a request from `client` (struct stream's). options outlives it. */
+void doh_init(struct doh_request *r, const struct http_options *options,
+              const struct addr *client,
+              void (*respond)(struct doh_request *r, const struct doh_response *response));
+
+/* The request line or pseudo fields. The target in origin-form ("/path?query") or "*". Borrowed for
+ * the call. */
+void doh_method(struct doh_request *r, const char *text, size_t len);
+void doh_target(struct doh_request *r, const char *text, size_t len);
+
+/* A header field, name in lower case, value without white space around it. */
+void doh_field(struct doh_request *r, const char *name, size_t name_len, const char *value,
+               size_t value_len);
+
+/* All fields came; `body`: a body may follow. May respond at once where reading the body is no
+ * use (413, 431, 417). */
+void doh_headers(struct doh_request *r, bool body);
+
+/* Body octets; ignored after a response. May respond with 413, or 503 when memory is out. */
+void doh_body(struct doh_request *r, const uint8_t *data, size_t len);
+
+/* The request is complete: asks, or responds. Nothing to do when it was answered before. */
+void doh_end(struct doh_request *r);
+
+/* In any state: no respond() follows, own memory is given back. */
+void doh_deinit(struct doh_request *r);
+
+/* Header fields of a response, but the status and what is HTTP/1.1's own, to out (DOH_FIELDS_MAX).
+ * Values point to constants and to scratch (DOH_SCRATCH octets). date: HTTP_DATE_LEN characters.
+ * Returns how many. */
+size_t doh_fields(const struct doh_response *response, const struct http_options *options,
+                  const char *date, struct http_field *out, char *scratch);
+
+/* "Not Found"; never NULL. */
+const char *doh_reason(uint16_t status);
+
+#endif
