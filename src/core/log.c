@@ -74,7 +74,8 @@ static size_t write_prefix(char *line, size_t size, enum log_level level)
     return n;
 }
 
-static void write_line(enum log_level level, const char *fmt, va_list args)
+__attribute__((format(printf, 2, 0))) static void write_line(enum log_level level,
+                                                              const char *fmt, va_list args)
 {
     char line[LINE_SIZE];
     size_t n = write_prefix(line, sizeof line, level);
