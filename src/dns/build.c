@@ -12,7 +12,7 @@ enum {
     POINTER_END = 0x4000, /* first offset that a pointer cannot name (RFC 1035 4.1.4) */
     QUESTION = DNS_HEADER_SIZE,
     LABELS_MAX = (DNS_NAME_MAX + 1) / 2, /* one octet each, and room to find the root missing */
-    ROOT = BUILD_NAMES, /* index of the tree's root, which is no target */
+    ROOT = BUILD_NAMES,                  /* index of the tree's root, which is no target */
     NO_NODE = 0xff,
     EDNS_DO = 0x8000,
 };

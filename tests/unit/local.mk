@@ -1,0 +1,23 @@
+
+# src/dns
+if HAVE_CMOCKA
+dns_tests = \
+	tests/unit/test_ecs \
+	tests/unit/test_edns \
+	tests/unit/test_message \
+	tests/unit/test_name \
+	tests/unit/test_rrtype
+check_PROGRAMS += $(dns_tests)
+TESTS += $(dns_tests)
+dns_test_ldadd = src/dns/libdns.a src/core/libcore.a $(CMOCKA_LIBS)
+tests_unit_test_ecs_SOURCES = tests/unit/test_ecs.c tests/unit/messages.h
+tests_unit_test_ecs_LDADD = $(dns_test_ldadd)
+tests_unit_test_edns_SOURCES = tests/unit/test_edns.c tests/unit/messages.h
+tests_unit_test_edns_LDADD = $(dns_test_ldadd)
+tests_unit_test_message_SOURCES = tests/unit/test_message.c tests/unit/messages.h
+tests_unit_test_message_LDADD = $(dns_test_ldadd)
+tests_unit_test_name_SOURCES = tests/unit/test_name.c
+tests_unit_test_name_LDADD = $(dns_test_ldadd)
+tests_unit_test_rrtype_SOURCES = tests/unit/test_rrtype.c
+tests_unit_test_rrtype_LDADD = $(dns_test_ldadd)
+endif
