@@ -100,6 +100,9 @@ struct cache_put_options {
 enum err cache_put(struct cache *c, const struct cache_key *key, const struct dns_reply *reply,
                    const struct cache_put_options *options);
 
+/* Forgets the answer that this key would get, fresh or not (a newer one came that is not to be kept). */
+void cache_remove(struct cache *c, const struct cache_key *key);
+
 /* The refresh that a cache_get() handed out failed: nobody else is told to for retry_s seconds. */
 void cache_refresh_failed(struct cache *c, const struct cache_key *key, uint32_t now_s);
 

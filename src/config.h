@@ -1,7 +1,7 @@
 /* config.h - the configuration, as read from YAML (pith.yaml(5)) and checked.
  *
- * A struct config is immutable once config_load() returned it and may be read from all threads; main and
- * the workers hold references. Text and lists belong to it. */
+ * A struct config is immutable once config_load() returned it and may be read from all threads;
+ * main and the workers hold references. Text and lists belong to it. */
 #ifndef PITH_CONFIG_H
 #define PITH_CONFIG_H
 
@@ -22,9 +22,9 @@ enum listener_kind { LISTENER_DOH, LISTENER_DOT, LISTENER_DNS };
 struct config_listener {
     enum listener_kind kind;
     struct addr address;
-    bool tls;                          /* DoH only: false is clear text behind a proxy */
-    struct cidr_list trusted_proxies;  /* whose X-Forwarded-For counts */
-    struct cidr_list proxy_protocol;   /* who may (and must) send PROXY; empty: nobody */
+    bool tls;                         /* DoH only: false is clear text behind a proxy */
+    struct cidr_list trusted_proxies; /* whose X-Forwarded-For counts */
+    struct cidr_list proxy_protocol;  /* who may (and must) send PROXY; empty: nobody */
 };
 
 struct config_certificate {
@@ -35,15 +35,15 @@ struct config_certificate {
 enum upstream_transport { UPSTREAM_UDP, UPSTREAM_TCP, UPSTREAM_TLS };
 
 struct config_domain {
-    uint8_t *name;   /* wire name in lower case */
+    uint8_t *name; /* wire name in lower case */
     size_t name_len;
-    bool negated;    /* "!corp.example": never this upstream */
+    bool negated; /* "!corp.example": never this upstream */
 };
 
 struct config_upstream {
-    char *text;          /* as written, for log lines */
-    char *host;          /* a host name to be resolved; NULL when addr is given */
-    struct addr addr;    /* address and port; only the port when host is set */
+    char *text;       /* as written, for log lines */
+    char *host;       /* a host name to be resolved; NULL when addr is given */
+    struct addr addr; /* address and port; only the port when host is set */
     enum upstream_transport transport;
     char *tls_name;      /* NULL: only pins */
     char *ca;            /* PEM file; NULL: the system's */
@@ -53,14 +53,14 @@ struct config_upstream {
     size_t n_domains;
     struct addr *bootstrap;
     size_t n_bootstrap;
-    bool trust_ad;       /* default: tls or loopback */
+    bool trust_ad; /* default: tls or loopback */
 };
 
 enum upstream_policy { POLICY_FASTEST, POLICY_ORDERED, POLICY_ROUND_ROBIN };
 enum ecs_mode { ECS_OFF, ECS_PRIVATE, ECS_FORWARD, ECS_CLIENT };
 
 struct config {
-    int refs; /* atomic; config_ref(), config_unref() */
+    int refs;   /* atomic; config_ref(), config_unref() */
     char *path; /* NULL without a file */
 
     unsigned workers; /* resolved: at least 1 */
@@ -108,8 +108,9 @@ struct config {
     uint32_t rate_queries, rate_burst;     /* a second and client; 0: none */
 };
 
-/* Reads path (NULL: built-in defaults), checks everything, resolves defaults (workers, resolv.conf).
- * Each fault is one line "FILE:LINE: key: what" written to `faults`. NULL when there was one. */
+/* Reads path (NULL: built-in defaults), checks everything, resolves defaults (workers,
+ * resolv.conf). Each fault is one line "FILE:LINE: key: what" written to `faults`. NULL when
+ * there was one. */
 struct config *config_load(const char *path, FILE *faults);
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c);

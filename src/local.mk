@@ -13,3 +13,14 @@ src_libpith_a_SOURCES += \
 	src/config_yaml.c \
 	src/resolvconf.c src/resolvconf.h \
 	src/units.c src/units.h
+
+# the query path
+src_libpith_a_SOURCES += \
+	src/accept.c src/accept.h \
+	src/asker.c src/asker.h \
+	src/cookie.c \
+	src/inflight.c src/inflight.h \
+	src/local.c src/local.h \
+	src/proxy.c src/proxy.h \
+	src/ratelimit.c src/ratelimit.h \
+	src/special.c src/special.h

@@ -1,9 +1,10 @@
 /* upstream.h - asking upstreams by getdns: one question in, one checked answer out.
  *
- * Hides getdns whole, with the cures for its faults; which upstream is asked, tries and failover, health,
- * UDP to TCP. A reply is handed out only when reply_parse() passed it and its question is what was asked. Reply's OPT
- * and hop-by-hop options are still in it: the caller strips.
- * Owner and thread: one set a worker, made, used and destroyed by the thread that runs its loop. */
+ * Hides getdns whole, with the cures for its faults; which upstream is asked, tries and
+ * failover, health, UDP to TCP. A reply is handed out only when reply_parse() passed it and its
+ * question is what was asked. Reply's OPT and hop-by-hop options are still in it: the caller
+ * strips. Owner and thread: one set a worker, made, used and destroyed by the thread that runs
+ * its loop. */
 #ifndef PITH_UPSTREAM_H
 #define PITH_UPSTREAM_H
 
@@ -18,11 +19,13 @@
 
 struct upstream_set;
 
-/* NULL when resources are out (logged). Config without upstreams is fine: every ask fails at once. */
+/* NULL when resources are out (logged). Config without upstreams is fine: every ask fails at
+ * once. */
 struct upstream_set *upstream_create(struct ev_loop *loop, struct config *config);
 /* Asks still open get no callback. */
 void upstream_destroy(struct upstream_set *set);
-/* Another configuration: asks open finish with the old contexts, which go when they are idle. */
+/* Another configuration: asks open finish with the old contexts, which go when they are idle.
+ */
 bool upstream_reload(struct upstream_set *set, struct config *config);
 
 struct upstream_question {
@@ -34,27 +37,32 @@ struct upstream_question {
 };
 
 struct upstream_answer {
-    const struct dns_reply *reply; /* NULL: no answer. Borrowed for the call, as its message; the question has the
-                                    * case that was asked (0x20 undone) */
+    const struct dns_reply *reply; /* NULL: no answer. Borrowed for the call, as its message;
+                                    * the question has the case that was asked (0x20 undone) */
     bool trust_ad;                 /* that upstream's AD counts */
-    uint16_t ede;                  /* without reply: why (DNS_EDE_NO_REACHABLE_AUTHORITY, DNS_EDE_NETWORK_ERROR, ...) */
-    const char *ede_text;          /* short, no name or address of a client in it; never NULL */
-    bool network_failure;          /* no upstream could be reached (as against a SERVFAIL answer) */
+    uint16_t ede; /* without reply: why (DNS_EDE_NO_REACHABLE_AUTHORITY, DNS_EDE_NETWORK_ERROR,
+                     ...) */
+    const char *ede_text; /* short, no name or address of a client in it; never NULL */
+    bool network_failure; /* no upstream could be reached (as against a SERVFAIL answer) */
 };
 
 struct upstream_ask; /* one open ask */
 
-/* Exactly one callback, later, from the loop and never inside upstream_ask(), within upstream_deadline_ms + 200 ms, unless
- * cancelled. NULL: too many outstanding (and nothing follows). */
-struct upstream_ask *upstream_ask(struct upstream_set *set, const struct upstream_question *question,
-                                  void (*on_answer)(void *arg, const struct upstream_answer *answer), void *arg);
+/* Exactly one callback, later, from the loop and never inside upstream_ask(), within
+ * upstream_deadline_ms + 200 ms, unless cancelled. NULL: too many outstanding (and nothing
+ * follows). */
+struct upstream_ask *
+upstream_ask(struct upstream_set *set, const struct upstream_question *question,
+             void (*on_answer)(void *arg, const struct upstream_answer *answer), void *arg);
 void upstream_cancel(struct upstream_ask *ask);
 
 /* True while at least one upstream for any name is believed well. */
 bool upstream_well(const struct upstream_set *set);
-/* Called (from the loop) when an upstream came back: failures cached for network reasons are void. */
+/* Called (from the loop) when an upstream came back: failures cached for network reasons are
+ * void. */
 void upstream_on_recovery(struct upstream_set *set, void (*on_recovery)(void *arg), void *arg);
-/* True when the upstream list has one that claims names below this (domains:), as for private reverse zones. */
+/* True when the upstream list has one that claims names below this (domains:), as for private
+ * reverse zones. */
 bool upstream_claims(const struct upstream_set *set, const uint8_t *qname, size_t qname_len);
 
 #endif

@@ -1,6 +1,13 @@
+# tests/unit: one program a source file or area, linked downward only.
+if HAVE_CMOCKA
+
+# src/core
+check_PROGRAMS += tests/unit/test_core
+TESTS += tests/unit/test_core
+tests_unit_test_core_SOURCES = tests/unit/test_core.c
+tests_unit_test_core_LDADD = src/core/libcore.a $(CMOCKA_LIBS)
 
 # src/dns
-if HAVE_CMOCKA
 dns_tests = \
 	tests/unit/test_ecs \
 	tests/unit/test_edns \
@@ -20,4 +27,5 @@ tests_unit_test_name_SOURCES = tests/unit/test_name.c
 tests_unit_test_name_LDADD = $(dns_test_ldadd)
 tests_unit_test_rrtype_SOURCES = tests/unit/test_rrtype.c
 tests_unit_test_rrtype_LDADD = $(dns_test_ldadd)
+
 endif
