@@ -75,6 +75,8 @@ struct stream {
     struct addr client;               /* who asks: the peer, or what PROXY said */
     struct addr local;                /* what it connected to */
     bool secure;                      /* TLS */
+    uint32_t requests;                /* whole requests so far, counted by the rider: each
+                                       * starts the read time-out anew */
 };
 
 static inline void stream_kick(struct stream *s)
