@@ -14,6 +14,7 @@ src_libpith_a_SOURCES += \
 	src/resolvconf.c src/resolvconf.h \
 	src/units.c src/units.h
 
+
 # the query path
 src_libpith_a_SOURCES += \
 	src/accept.c src/accept.h \
@@ -24,3 +25,7 @@ src_libpith_a_SOURCES += \
 	src/proxy.c src/proxy.h \
 	src/ratelimit.c src/ratelimit.h \
 	src/special.c src/special.h
+
+# plain DNS over UDP
+src_libpith_a_SOURCES += \
+	src/udp.c src/udp.h
