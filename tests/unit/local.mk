@@ -9,6 +9,7 @@ tests_unit_test_core_LDADD = src/core/libcore.a $(CMOCKA_LIBS)
 
 # src/dns
 dns_tests = \
+	tests/unit/test_build \
 	tests/unit/test_ecs \
 	tests/unit/test_edns \
 	tests/unit/test_message \
@@ -17,6 +18,8 @@ dns_tests = \
 check_PROGRAMS += $(dns_tests)
 TESTS += $(dns_tests)
 dns_test_ldadd = src/dns/libdns.a src/core/libcore.a $(CMOCKA_LIBS)
+tests_unit_test_build_SOURCES = tests/unit/test_build.c tests/unit/messages.h
+tests_unit_test_build_LDADD = $(dns_test_ldadd)
 tests_unit_test_ecs_SOURCES = tests/unit/test_ecs.c tests/unit/messages.h
 tests_unit_test_ecs_LDADD = $(dns_test_ldadd)
 tests_unit_test_edns_SOURCES = tests/unit/test_edns.c tests/unit/messages.h
