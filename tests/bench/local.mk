@@ -1,0 +1,44 @@
+# tests/bench: size, speed and hit rate of the cache beside baselines.
+EXTRA_LIBRARIES += tests/bench/libbench.a
+tests_bench_libbench_a_SOURCES = \
+	tests/bench/batch.c tests/bench/batch.h \
+	tests/bench/engine.h \
+	tests/bench/engine_cache.c \
+	tests/bench/lru.c \
+	tests/bench/measure.c tests/bench/measure.h \
+	tests/bench/packet.c \
+	tests/bench/packetmap.c \
+	tests/bench/policy.c \
+	tests/bench/trace.c tests/bench/trace.h \
+	tests/bench/workload.c tests/bench/workload.h \
+	tests/unit/plain.c tests/unit/plain.h
+tests_bench_libbench_a_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+bench_cache_libs = tests/bench/libbench.a cache/libcache.a src/dns/libdns.a \
+	src/core/libcore.a -lm -lpthread
+
+EXTRA_PROGRAMS += tests/bench/bench_cache tests/bench/bench_hitrate
+tests_bench_bench_cache_SOURCES = \
+	tests/bench/bench_cache.c \
+	tests/bench/bench_modes.c tests/bench/bench_modes.h
+tests_bench_bench_cache_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_bench_bench_cache_LDADD = $(bench_cache_libs)
+tests_bench_bench_hitrate_SOURCES = tests/bench/bench_hitrate.c
+tests_bench_bench_hitrate_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_bench_bench_hitrate_LDADD = $(bench_cache_libs)
+
+EXTRA_DIST += tests/bench/count_instructions.sh
+
+BENCH_ENTRIES = 1000000
+BENCH_RUNS = 5
+BENCH_MIXES = w w-realistic names ecs negative
+.PHONY: bench bench-cache
+bench: bench-cache
+bench-cache: tests/bench/bench_cache$(EXEEXT) tests/bench/bench_hitrate$(EXEEXT)
+	@for mix in $(BENCH_MIXES); do \
+	    tests/bench/bench_cache --entries $(BENCH_ENTRIES) --runs $(BENCH_RUNS) --mix $$mix || exit 1; \
+	done
+	tests/bench/bench_cache --entries 10000 --runs $(BENCH_RUNS) --mix large
+	tests/bench/bench_cache --entries $(BENCH_ENTRIES) --runs $(BENCH_RUNS) --threads
+	tests/bench/bench_hitrate
+	-@if command -v valgrind >/dev/null; then \
+	    $(SHELL) $(top_srcdir)/tests/bench/count_instructions.sh tests/bench/bench_cache; fi
