@@ -31,4 +31,11 @@ tests_unit_test_name_LDADD = $(dns_test_ldadd)
 tests_unit_test_rrtype_SOURCES = tests/unit/test_rrtype.c
 tests_unit_test_rrtype_LDADD = $(dns_test_ldadd)
 
+# src: the query path
+check_PROGRAMS += tests/unit/test_local
+TESTS += tests/unit/test_local
+tests_unit_test_local_SOURCES = tests/unit/test_local.c
+tests_unit_test_local_LDADD = src/libpith.a src/dns/libdns.a src/core/libcore.a \
+	$(GETDNS_LIBS) $(CMOCKA_LIBS)
+
 endif
