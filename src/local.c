@@ -29,6 +29,7 @@ struct record {
     uint8_t *data; /* owner in lower case, then the rdata */
     uint32_t ttl;
     uint32_t order; /* as read: records of a type stay in order */
+    uint32_t line;  /* of the configuration, for faults */
     uint16_t type;
     uint16_t rdata_len;
     uint8_t name_len;
@@ -78,6 +79,7 @@ static void add(struct reader *r, const uint8_t *name, size_t name_len, uint16_t
     *rec = (struct record){
         .ttl = ttl,
         .order = (uint32_t)l->n,
+        .line = (uint32_t)r->line,
         .type = type,
         .rdata_len = (uint16_t)rdata_len,
         .name_len = (uint8_t)name_len,
@@ -334,6 +336,7 @@ static void check_aliases(struct reader *r)
         if (rec->type != RR_CNAME)
             continue;
         name_lower(target, rec->data + rec->name_len, rec->rdata_len);
+        r->line = rec->line;
         if (!find(l, target, rec->rdata_len))
             fault(r, "the target of a CNAME has to be a local name as well");
     }
