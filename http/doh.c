@@ -371,6 +371,12 @@ void doh_end(struct doh_request *r)
         ask(r);
 }
 
+void doh_refuse(struct doh_request *r, uint16_t status)
+{
+    if (r->state == DOH_READING)
+        respond_error(r, status, "This is no request that HTTP allows.\n");
+}
+
 /* ---- header fields of responses */
 
 /* Decimal digits of n at out, returns how many. */
@@ -459,6 +465,8 @@ const char *doh_reason(uint16_t status)
         return "Not Found";
     case 405:
         return "Method Not Allowed";
+    case 414:
+        return "URI Too Long";
     case 413:
         return "Content Too Large";
     case 415:

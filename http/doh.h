@@ -29,6 +29,7 @@ enum {
     DOH_INLINE_MSG = 384,        /* messages up to this need no memory of their own; padded
                                   * queries are a multiple of 128 (RFC 8467) */
     DOH_SCRATCH = 80,
+    DOH_NAME_MAX = 32,           /* no field that matters has a longer name */
 };
 
 enum doh_state { DOH_READING, DOH_ASKED, DOH_DONE };
@@ -103,6 +104,10 @@ void doh_body(struct doh_request *r, const uint8_t *data, size_t len);
 
 /* The request is complete: asks, or responds. Nothing to do when it was answered before. */
 void doh_end(struct doh_request *r);
+
+/* Instead of what comes next: the request is malformed as HTTP, `status` says how. Nothing to do when it
+ * was answered before. */
+void doh_refuse(struct doh_request *r, uint16_t status);
 
 /* In any state: no respond() follows, own memory is given back. */
 void doh_deinit(struct doh_request *r);

@@ -390,6 +390,7 @@ static void end_request(struct h2 *c, struct request *q)
     c->n_reading--;
     c->n_total++;
     c->idle_octets = 0;
+    c->stream->requests++;
     doh_end(&q->doh);
     if (q->doh.state == DOH_ASKED) {
         q->asked = true;

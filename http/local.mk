@@ -6,5 +6,6 @@ http_libhttp_a_SOURCES = \
 	http/date.c http/date.h \
 	http/doh.c http/doh.h \
 	http/forwarded.c http/forwarded.h \
+	http/h1.c http/h1_parse.c http/h1_parse.h \
 	http/h2.c \
 	http/http.h

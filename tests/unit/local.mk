@@ -37,5 +37,20 @@ TESTS += tests/unit/test_local
 tests_unit_test_local_SOURCES = tests/unit/test_local.c
 tests_unit_test_local_LDADD = src/libpith.a src/dns/libdns.a src/core/libcore.a \
 	$(GETDNS_LIBS) $(CMOCKA_LIBS)
+# http
+http_tests = \
+	tests/unit/test_h1 \
+	tests/unit/test_h2
+check_PROGRAMS += $(http_tests)
+TESTS += $(http_tests)
+http_test_cppflags = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS)
+http_test_ldadd = http/libhttp.a src/dns/libdns.a src/core/libcore.a $(NGHTTP2_LIBS) \
+	$(JANSSON_LIBS) $(LDNS_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_h1_SOURCES = tests/unit/test_h1.c tests/unit/http_fake.h
+tests_unit_test_h1_CPPFLAGS = $(http_test_cppflags)
+tests_unit_test_h1_LDADD = $(http_test_ldadd)
+tests_unit_test_h2_SOURCES = tests/unit/test_h2.c tests/unit/http_fake.h
+tests_unit_test_h2_CPPFLAGS = $(http_test_cppflags)
+tests_unit_test_h2_LDADD = $(http_test_ldadd)
 
 endif
