@@ -171,10 +171,12 @@ bool h1_chunk_line(const char *line, size_t len, uint64_t *size)
     }
     if (i == 0 || i > 15)
         return false;
+    if (i == len)
+        return true;
     /* Extensions start with `;`, for some senders after spaces. */
     while (i < len && (line[i] == ' ' || line[i] == '\t'))
         i++;
-    return i == len || (line[i] == ';' && span(line + i, len - i, VALUE) == len - i);
+    return i < len && line[i] == ';' && span(line + i, len - i, VALUE) == len - i;
 }
 
 bool h1_target(const char **target, size_t *len)

@@ -188,6 +188,108 @@ static void post_chunked(void **state)
     assert_usable(g);
 }
 
+/* Everything two parsers could read in two ways, and plain nonsense: one response, then the end, and
+ * nothing of what follows is taken for a request. */
+static void malformed_is_400_and_close(void **state)
+{
+    static const char *const bad[] = {
+        /* length and framing */
+        POST_HEAD "content-length: 33\r\ntransfer-encoding: chunked\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\ncontent-length: 33\r\n\r\n",
+        POST_HEAD "content-length: 33\r\ncontent-length: 34\r\n\r\n",
+        POST_HEAD "content-length: 33\r\ncontent-length: 33\r\n\r\n",
+        POST_HEAD "content-length: 33, 33\r\n\r\n",
+        POST_HEAD "content-length: +33\r\n\r\n",
+        POST_HEAD "content-length: -1\r\n\r\n",
+        POST_HEAD "content-length: 0x21\r\n\r\n",
+        POST_HEAD "content-length: 3 3\r\n\r\n",
+        POST_HEAD "content-length:\r\n\r\n",
+        POST_HEAD "content-length: 99999999999999999999\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked, chunked\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n",
+        POST_HEAD "transfer-encoding: identity\r\n\r\n",
+        POST_HEAD "transfer-encoding: xchunked\r\n\r\n",
+        POST_HEAD "transfer-encoding: gzip, chunked\r\n\r\n",
+        POST_HEAD "transfer-encoding: \"chunked\"\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked;a=b\r\n\r\n",
+        POST_HEAD "transfer-encoding:\r\n\r\n",
+        POST_HEAD "transfer-encoding: \x0b"
+                  "chunked\r\n\r\n",
+        "POST /dns-query HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n",
+        /* chunks */
+        POST_HEAD "transfer-encoding: chunked\r\n\r\nx\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n0x1\r\nA\r\n0\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n-1\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n 1\r\nA\r\n0\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n1 \r\nA\r\n0\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n1\nA\r\n0\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n1\r\nAB0\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n1\r\nA\n0\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n1\r\nA\r\n0\r\n x\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n1\r\nA\r\n0\r\nx y\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n1;a=\x01\r\nA\r\n0\r\n\r\n",
+        POST_HEAD "transfer-encoding: chunked\r\n\r\n10000000000000001\r\nA\r\n0\r\n\r\n",
+        /* lines */
+        "GET " Q1_PATH " HTTP/1.1\n" HOST "\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\nhost: a\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST "\n",
+        "GET " Q1_PATH " HTTP/1.1\r\nhost: a\r\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST "x: a\rb\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST "x: a\r\n b\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST "x: a\r\n\tb\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n x: a\r\n" HOST "\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST "x : a\r\n\r\n",
+        POST_HEAD "content-length : 33\r\n\r\n",
+        POST_HEAD "transfer-encoding\t: chunked\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST ": a\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST "novalue\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST "x: a\x01\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST "x: a\x7f\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST "x(y): a\r\n\r\n",
+        /* host */
+        "GET " Q1_PATH " HTTP/1.1\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\n" HOST HOST "\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\nhost: a, b\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\nhost: a/b\r\n\r\n",
+        "GET " Q1_PATH " HTTP/1.1\r\nhost: a@b\r\n\r\n",
+        /* request line */
+        "GET " Q1_PATH "\r\n" HOST "\r\n",
+        "GET  " Q1_PATH " HTTP/1.1\r\n" HOST "\r\n",
+        "GET " Q1_PATH "  HTTP/1.1\r\n" HOST "\r\n",
+        "GET\t" Q1_PATH " HTTP/1.1\r\n" HOST "\r\n",
+        " GET " Q1_PATH " HTTP/1.1\r\n" HOST "\r\n",
+        "GET " Q1_PATH " HTTP/1.1 \r\n" HOST "\r\n",
+        "GET " Q1_PATH " http/1.1\r\n" HOST "\r\n",
+        "GET " Q1_PATH " HTTP/1.10\r\n" HOST "\r\n",
+        "GET " Q1_PATH " HTTP/1,1\r\n" HOST "\r\n",
+        "GET " Q1_PATH " HTTP/x.1\r\n" HOST "\r\n",
+        "GET dns-query HTTP/1.1\r\n" HOST "\r\n",
+        "GET ftp://a/dns-query HTTP/1.1\r\n" HOST "\r\n",
+        "GET /dns-\xc3\xbcry HTTP/1.1\r\n" HOST "\r\n",
+        "CONNECT dns.example:443 HTTP/1.1\r\n" HOST "\r\n",
+        "(GET) / HTTP/1.1\r\n" HOST "\r\n",
+        "\x16\x03\x01\x02\x00\x01\xfc\r\n",
+        "\r\n \r\n",
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct rig *g;
+
+        assert_int_equal(setup((void **)&g), 0);
+        send_text(g, bad[i]);
+        if (take_status(g) != 400)
+            fail_msg("not 400: %s", bad[i]);
+        assert_nothing(g);
+        if (!g->carrier.ended)
+            fail_msg("not closed: %s", bad[i]);
+        assert_int_equal(g->handler.n_submitted, 0);
+        teardown((void **)&g);
+    }
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +297,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_octet_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(post_plain, setup, teardown),
         cmocka_unit_test_setup_teardown(post_chunked, setup, teardown),
+        cmocka_unit_test(malformed_is_400_and_close),
     };
 
     return cmocka_run_group_tests_name("h1", tests, NULL, NULL);
