@@ -24,7 +24,9 @@ src_libpith_a_SOURCES += \
 	src/local.c src/local.h \
 	src/proxy.c src/proxy.h \
 	src/ratelimit.c src/ratelimit.h \
-	src/special.c src/special.h
+	src/respond.c src/respond.h \
+	src/special.c src/special.h \
+	src/stalequeue.c src/stalequeue.h
 
 # plain DNS over UDP
 src_libpith_a_SOURCES += \

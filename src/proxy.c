@@ -10,7 +10,6 @@
  * client-timeout ► stale answer └── failure ► stale answer or SERVFAIL */
 #include "proxy.h"
 
-#include <ev.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,121 +23,28 @@
 #include "inflight.h"
 #include "local.h"
 #include "ratelimit.h"
+#include "respond.h"
+#include "stalequeue.h"
 #include "upstream.h"
 
 enum {
     MAX_ASKS = 32768,    /* upstream has its own, lower cap */
     MAX_WAITERS = 65536, /* about 450 octets each */
-    ANY_TTL_S = 3600,    /* of the HINFO (RFC 8482 4.2) */
     SCRATCH = DNS_MESSAGE_MAX + 1024,
 };
 
 struct proxy {
     struct query_handler handler; /* first: the seam hands it back */
-    struct ev_loop *loop;
     struct config *config;
     struct cache *cache;
     struct upstream_set *upstreams;
     struct local *local;
     struct inflight_table *inflight;
-    struct waiter *stale_first, *stale_last; /* in the order of stale_at_ms */
-    ev_timer stale_timer;
+    struct stale_queue stale;
     uint32_t recovered_s;   /* when an upstream came back last; 0: never */
-    uint8_t msg[SCRATCH];   /* the answer being finished */
+    struct responder out;   /* the answer being finished */
     uint8_t clean[SCRATCH]; /* an upstream's reply, written anew */
 };
-
-/* Extra facts about the answer in p->msg. */
-struct outcome {
-    struct asker_answer answer;
-    uint32_t max_age_s;
-};
-
-static const struct asker_errors no_errors = {{DNS_EDE_NONE, DNS_EDE_NONE}, {NULL, NULL}};
-
-/* ---- sending */
-
-/* Finishes the message of len octets in p->msg and hands it to the transport. */
-static void reply(struct proxy *p, struct query *q, const struct asker *a,
-                  const struct outcome *o, size_t len, enum query_verdict verdict)
-{
-    bool truncated;
-    struct query_reply r = {
-        .verdict = verdict,
-        .msg = p->msg,
-        .max_age_s = o->max_age_s,
-        .private_answer = a->subnet_from_address && o->answer.scoped,
-    };
-
-    r.len = asker_finish(a, &o->answer, p->msg, len, sizeof p->msg, p->config->limit_idle_ms,
-                         &truncated);
-    if (truncated)
-        metrics_count(M_ANSWERS_TRUNCATED);
-    if (o->answer.rcode == DNS_RCODE_SERVFAIL)
-        metrics_count(M_ANSWERS_SERVFAIL);
-    q->on_reply(q, &r);
-}
-
-/* An answer without records. */
-static void reply_rcode(struct proxy *p, struct query *q, const struct asker *a, uint16_t rcode,
-                        uint16_t ede, const char *ede_text, enum query_verdict verdict)
-{
-    struct outcome o = {.answer = {.rcode = rcode, .errors = no_errors}};
-    struct dns_builder b;
-
-    o.answer.errors.code[0] = ede;
-    o.answer.errors.text[0] = ede_text;
-    build_start(&b, p->msg, sizeof p->msg, a->id, (uint16_t)(rcode & DNS_RCODE), a->qname,
-                a->qname_len, a->qtype, DNS_CLASS_IN);
-    reply(p, q, a, &o, build_finish(&b), verdict);
-}
-
-/* For queries too broken to be an asker: what could be read is echoed. */
-static void reply_broken(struct proxy *p, struct query *q, const struct dns_query *dq,
-                         uint16_t rcode, uint16_t ede)
-{
-    struct query_reply r = {.msg = p->msg};
-    size_t opt;
-
-    r.len = build_error(p->msg, sizeof p->msg, dq, rcode, &opt);
-    if (ede != DNS_EDE_NONE && opt > 0) {
-        uint8_t code[2];
-
-        dns_write16(code, ede);
-        r.len = (size_t)(edns_add(p->msg + opt, p->msg + r.len, p->msg + sizeof p->msg,
-                                  DNS_OPTION_EDE, code, sizeof code) -
-                         p->msg);
-    }
-    q->on_reply(q, &r);
-}
-
-static void reply_cached(struct proxy *p, struct query *q, const struct asker *a,
-                         const struct cache_answer *c, bool stale)
-{
-    struct outcome o = {
-        .answer = {.rcode = c->rcode,
-                   .authentic = c->authentic,
-                   .scoped = c->scoped,
-                   .scope = c->scope,
-                   .errors = no_errors},
-        .max_age_s = c->failure ? 0 : c->max_age_s,
-    };
-    size_t n = 0;
-
-    if (stale) {
-        /* RFC 8914 4.4, 4.20 */
-        o.answer.errors.code[n++] =
-            c->rcode == DNS_RCODE_NXDOMAIN ? DNS_EDE_STALE_NXDOMAIN : DNS_EDE_STALE;
-        metrics_count(M_CACHE_STALE);
-    } else if (c->failure) {
-        o.answer.errors.code[n++] = DNS_EDE_CACHED_ERROR;
-    }
-    if (c->ede != DNS_EDE_NONE) {
-        o.answer.errors.code[n] = c->ede;
-        o.answer.errors.text[n] = c->ede_text;
-    }
-    reply(p, q, a, &o, c->len, QUERY_ANSWER);
-}
 
 /* ---- cache */
 
@@ -163,7 +69,8 @@ static enum cache_outcome lookup(struct proxy *p, const struct cache_key *key,
         .stale_ttl_s = p->config->stale_ttl_s,
         .prefetch = p->config->prefetch,
     };
-    enum cache_outcome outcome = cache_get(p->cache, key, &options, p->msg, DNS_MESSAGE_MAX, c);
+    enum cache_outcome outcome =
+        cache_get(p->cache, key, &options, p->out.msg, DNS_MESSAGE_MAX, c);
 
     /* An old failure helps nobody. */
     return outcome == CACHE_EXPIRED && c->failure ? CACHE_MISS : outcome;
@@ -202,85 +109,31 @@ static void keep(struct proxy *p, const struct cache_key *key, const struct acce
 
 /* ---- waiting */
 
-static void stale_queue_remove(struct proxy *p, struct waiter *w)
-{
-    if (w->stale_at_ms == 0)
-        return;
-    w->stale_at_ms = 0;
-    if (w->stale_prev)
-        w->stale_prev->stale_next = w->stale_next;
-    else
-        p->stale_first = w->stale_next;
-    if (w->stale_next)
-        w->stale_next->stale_prev = w->stale_prev;
-    else
-        p->stale_last = w->stale_prev;
-}
-
-static void stale_timer_set(struct proxy *p)
-{
-    uint64_t now = clock_now_ms();
-
-    ev_timer_stop(p->loop, &p->stale_timer);
-    if (!p->stale_first)
-        return;
-    ev_timer_set(&p->stale_timer,
-                 p->stale_first->stale_at_ms > now
-                     ? (double)(p->stale_first->stale_at_ms - now) / 1000
-                     : 0,
-                 0);
-    ev_timer_start(p->loop, &p->stale_timer);
-}
-
-/* The time-out is the same for all, so the queue stays in order; after a reload it may be off
- * by the difference, once. */
-static void stale_queue_add(struct proxy *p, struct waiter *w)
-{
-    w->stale_at_ms = clock_now_ms() + p->config->stale_client_timeout_ms;
-    w->stale_next = NULL;
-    w->stale_prev = p->stale_last;
-    if (p->stale_last)
-        p->stale_last->stale_next = w;
-    else
-        p->stale_first = w;
-    p->stale_last = w;
-    if (p->stale_first == w)
-        stale_timer_set(p);
-}
-
 /* Takes the waiter off; its query and a copy of its asker are what is left of it. */
 static struct query *release(struct proxy *p, struct waiter *w, struct asker *a)
 {
     struct query *q = w->query;
 
-    stale_queue_remove(p, w);
+    stale_queue_remove(&p->stale, w);
     *a = w->asker;
     q->state = NULL;
     waiter_remove(w);
     return q;
 }
 
-static void on_stale_timer(struct ev_loop *loop, ev_timer *timer, int events)
+/* client-timeout passed (RFC 8767 5). */
+static void on_stale_due(void *arg, struct waiter *w)
 {
-    struct proxy *p = timer->data;
-    uint64_t now = clock_now_ms();
+    struct proxy *p = arg;
+    struct asker a;
+    struct cache_answer c;
+    struct query *q;
+    bool stale;
 
-    (void)loop;
-    (void)events;
-    while (p->stale_first && p->stale_first->stale_at_ms <= now) {
-        struct waiter *w = p->stale_first;
-        struct asker a;
-        struct cache_answer c;
-        struct query *q;
-        bool stale;
-
-        stale_queue_remove(p, w);
-        if (!find_stale(p, &w->asker, &c, &stale))
-            continue; /* evicted meanwhile: wait on for upstream */
-        q = release(p, w, &a);
-        reply_cached(p, q, &a, &c, stale);
-    }
-    stale_timer_set(p);
+    if (!find_stale(p, &w->asker, &c, &stale))
+        return; /* evicted meanwhile: wait on for upstream */
+    q = release(p, w, &a);
+    respond_cached(&p->out, q, &a, &c, stale);
 }
 
 /* ---- upstream */
@@ -288,28 +141,28 @@ static void on_stale_timer(struct ev_loop *loop, ev_timer *timer, int events)
 /* One waiter's answer after a failure: stale if the cache has it, else the failure itself,
  * whose message of clean_len octets is in p->clean. */
 static void reply_failure(struct proxy *p, struct query *q, const struct asker *a,
-                          const struct outcome *failure, size_t clean_len)
+                          const struct respond_outcome *failure, size_t clean_len)
 {
     struct cache_answer c;
     bool stale;
 
     if (find_stale(p, a, &c, &stale)) {
-        reply_cached(p, q, a, &c, stale);
+        respond_cached(&p->out, q, a, &c, stale);
         return;
     }
-    memcpy(p->msg, p->clean, clean_len);
-    reply(p, q, a, failure, clean_len, QUERY_ANSWER);
+    memcpy(p->out.msg, p->clean, clean_len);
+    respond(&p->out, q, a, failure, clean_len, QUERY_ANSWER);
 }
 
 /* Answers everyone who waits at the ask with the message in p->clean. Replying may end other
  * waiters of this ask and submit new queries, so each turn starts from the ask's first. */
 static void reply_waiters(struct proxy *p, struct inflight *ask, const struct accepted *got,
-                          const struct outcome *o)
+                          const struct respond_outcome *o)
 {
     while (ask->first) {
         struct asker a;
         struct query *q = release(p, ask->first, &a);
-        struct outcome mine = *o;
+        struct respond_outcome mine = *o;
 
         /* RFC 7871 7.3.1: the subnet is no longer than what was sent. */
         mine.answer.scoped = got->scope > 0 && a.has_subnet;
@@ -318,10 +171,9 @@ static void reply_waiters(struct proxy *p, struct inflight *ask, const struct ac
             reply_failure(p, q, &a, &mine, got->reply.len);
             continue;
         }
-        memcpy(p->msg, p->clean, got->reply.len);
-        reply(p, q, &a, &mine, got->reply.len, QUERY_ANSWER);
+        memcpy(p->out.msg, p->clean, got->reply.len);
+        respond(&p->out, q, &a, &mine, got->reply.len, QUERY_ANSWER);
     }
-    stale_timer_set(p);
 }
 
 static void on_answer(void *arg, const struct upstream_answer *answer)
@@ -330,7 +182,7 @@ static void on_answer(void *arg, const struct upstream_answer *answer)
     struct proxy *p = ask->owner;
     struct cache_key key = inflight_key(ask);
     struct accepted got;
-    struct outcome o = {.answer = {.errors = no_errors}};
+    struct respond_outcome o = {.answer = {.errors = respond_no_errors}};
 
     ask->upstream = NULL;
     inflight_unlink(ask);
@@ -407,15 +259,15 @@ static void ask_and_wait(struct proxy *p, struct query *q, const struct asker *a
 
         metrics_count(M_QUERIES_OVERLOAD);
         if (have_stale && find_stale(p, a, &c, &stale))
-            reply_cached(p, q, a, &c, stale);
+            respond_cached(&p->out, q, a, &c, stale);
         else
-            reply_rcode(p, q, a, DNS_RCODE_SERVFAIL, DNS_EDE_OTHER,
-                        "too many questions outstanding", QUERY_ANSWER);
+            respond_rcode(&p->out, q, a, DNS_RCODE_SERVFAIL, DNS_EDE_OTHER,
+                          "too many questions outstanding", QUERY_ANSWER);
         return;
     }
     q->state = w;
     if (have_stale)
-        stale_queue_add(p, w);
+        stale_queue_add(&p->stale, w, p->config->stale_client_timeout_ms);
 }
 
 /* The entry is past its life. Whoever is to refresh it asks; who waits for how long depends on
@@ -432,7 +284,7 @@ static void answer_expired(struct proxy *p, struct query *q, const struct asker 
         ask_and_wait(p, q, a, key, true);
         return;
     }
-    reply_cached(p, q, a, c, true);
+    respond_cached(&p->out, q, a, c, true);
     if (may_ask && !in_flight)
         ask_for(p, key);
 }
@@ -467,32 +319,19 @@ static void choose_subnet(const struct config *config, struct asker *a)
     a->has_subnet = a->subnet_from_address;
 }
 
-/* RFC 8482 4.2: one made-up HINFO instead of all there is. */
-static void reply_any(struct proxy *p, struct query *q, const struct asker *a)
-{
-    static const uint8_t hinfo[] = "RFC8482"; /* the NUL is the empty OS */
-    struct outcome o = {.answer = {.errors = no_errors}, .max_age_s = ANY_TTL_S};
-    struct dns_builder b;
-
-    build_start(&b, p->msg, sizeof p->msg, a->id, 0, a->qname, a->qname_len, a->qtype,
-                DNS_CLASS_IN);
-    build_rr(&b, DNS_ANSWER, NULL, 0, RR_HINFO, DNS_CLASS_IN, ANY_TTL_S, hinfo, sizeof hinfo);
-    reply(p, q, a, &o, build_finish(&b), QUERY_ANSWER);
-}
-
 static bool answer_local(struct proxy *p, struct query *q, const struct asker *a)
 {
     struct local_answer l;
-    struct outcome o = {.answer = {.authoritative = true, .errors = no_errors}};
+    struct respond_outcome o = {.answer = {.authoritative = true, .errors = respond_no_errors}};
 
     if (!local_lookup(p->local, a->qname, a->qname_len, a->qtype,
-                      upstream_claims(p->upstreams, a->qname, a->qname_len), p->msg,
+                      upstream_claims(p->upstreams, a->qname, a->qname_len), p->out.msg,
                       DNS_MESSAGE_MAX, &l))
         return false;
     metrics_count(M_QUERIES_LOCAL);
     o.answer.rcode = l.rcode;
     o.max_age_s = l.max_age_s;
-    reply(p, q, a, &o, l.len, QUERY_ANSWER);
+    respond(&p->out, q, a, &o, l.len, QUERY_ANSWER);
     return true;
 }
 
@@ -510,15 +349,15 @@ static void answer_question(struct proxy *p, struct query *q, struct asker *a)
     outcome = lookup(p, &key, &c);
     if (outcome == CACHE_HIT) {
         metrics_count(M_CACHE_HITS);
-        reply_cached(p, q, a, &c, false);
+        respond_cached(&p->out, q, a, &c, false);
         if (c.refresh && !inflight_find(p->inflight, &key) && ask_for(p, &key))
             metrics_count(M_CACHE_PREFETCH);
         return;
     }
     metrics_count(M_CACHE_MISSES);
     if (!(a->flags & DNS_RD))
-        reply_rcode(p, q, a, DNS_RCODE_REFUSED, DNS_EDE_NOT_READY,
-                    "not in the cache and recursion not desired", QUERY_ANSWER);
+        respond_rcode(&p->out, q, a, DNS_RCODE_REFUSED, DNS_EDE_NOT_READY,
+                      "not in the cache and recursion not desired", QUERY_ANSWER);
     else if (outcome == CACHE_EXPIRED)
         answer_expired(p, q, a, &key, &c);
     else
@@ -550,14 +389,14 @@ static bool reject(struct proxy *p, struct query *q, const struct dns_query *dq,
         q->on_reply(q, &(struct query_reply){.verdict = QUERY_MALFORMED});
         return true;
     case QUERY_OPCODE:
-        reply_broken(p, q, dq, DNS_RCODE_NOTIMP, DNS_EDE_NONE);
+        respond_broken(&p->out, q, dq, DNS_RCODE_NOTIMP, DNS_EDE_NONE);
         return true;
     case QUERY_FORMERR:
         metrics_count(M_QUERIES_FORMERR);
-        reply_broken(p, q, dq, DNS_RCODE_FORMERR, DNS_EDE_NONE);
+        respond_broken(&p->out, q, dq, DNS_RCODE_FORMERR, DNS_EDE_NONE);
         return true;
     case QUERY_BADVERS:
-        reply_broken(p, q, dq, DNS_RCODE_BADVERS, DNS_EDE_NONE);
+        respond_broken(&p->out, q, dq, DNS_RCODE_BADVERS, DNS_EDE_NONE);
         return true;
     }
     return false;
@@ -569,7 +408,7 @@ static bool deny(struct proxy *p, struct query *q, const struct dns_query *dq)
 {
     if (!cidr_any(p->config->access.list, p->config->access.n, &q->client)) {
         metrics_count(M_QUERIES_REFUSED);
-        reply_broken(p, q, dq, DNS_RCODE_REFUSED, DNS_EDE_PROHIBITED);
+        respond_broken(&p->out, q, dq, DNS_RCODE_REFUSED, DNS_EDE_PROHIBITED);
         return true;
     }
     return false;
@@ -600,15 +439,15 @@ static void submit(struct query_handler *handler, struct query *q)
     }
     if (rate_exceeded(p, q)) {
         metrics_count(M_QUERIES_LIMITED);
-        reply_rcode(p, q, &a, DNS_RCODE_REFUSED, DNS_EDE_PROHIBITED, "over the rate limit",
-                    QUERY_LIMITED);
+        respond_rcode(&p->out, q, &a, DNS_RCODE_REFUSED, DNS_EDE_PROHIBITED,
+                      "over the rate limit", QUERY_LIMITED);
     } else if (dq.qclass != DNS_CLASS_IN) {
         metrics_count(M_QUERIES_REFUSED);
-        reply_broken(p, q, &dq, DNS_RCODE_REFUSED, DNS_EDE_NONE);
+        respond_broken(&p->out, q, &dq, DNS_RCODE_REFUSED, DNS_EDE_NONE);
     } else if (dq.qtype == RR_ANY) {
-        reply_any(p, q, &a);
+        respond_any(&p->out, q, &a);
     } else if (rrtype_is_meta(dq.qtype)) {
-        reply_rcode(p, q, &a, DNS_RCODE_NOTIMP, DNS_EDE_NONE, NULL, QUERY_ANSWER);
+        respond_rcode(&p->out, q, &a, DNS_RCODE_NOTIMP, DNS_EDE_NONE, NULL, QUERY_ANSWER);
     } else {
         answer_question(p, q, &a);
     }
@@ -621,7 +460,7 @@ static void cancel(struct query_handler *handler, struct query *q)
 
     if (!w)
         return;
-    stale_queue_remove(p, w);
+    stale_queue_remove(&p->stale, w);
     waiter_remove(w);
     q->state = NULL;
 }
@@ -647,12 +486,11 @@ struct proxy *proxy_create(struct ev_loop *loop, struct config *config, struct c
         return NULL;
     p->handler.submit = submit;
     p->handler.cancel = cancel;
-    p->loop = loop;
     p->config = config_ref(config);
     p->cache = cache;
     p->upstreams = upstreams;
-    ev_timer_init(&p->stale_timer, on_stale_timer, 0, 0);
-    p->stale_timer.data = p;
+    p->out.keepalive_ms = config->limit_idle_ms;
+    stale_queue_init(&p->stale, loop, on_stale_due, p);
     p->local = local_create(config, NULL, NULL);
     p->inflight = inflight_create(MAX_ASKS, MAX_WAITERS);
     if (!p->local || !p->inflight) {
@@ -674,6 +512,7 @@ bool proxy_reload(struct proxy *p, struct config *config)
     config_ref(config);
     config_unref(p->config);
     p->config = config;
+    p->out.keepalive_ms = config->limit_idle_ms;
     return true;
 }
 
@@ -687,14 +526,14 @@ void proxy_destroy(struct proxy *p)
     while (p->inflight && (ask = inflight_any(p->inflight))) {
         while (ask->first) {
             ask->first->query->state = NULL;
-            stale_queue_remove(p, ask->first);
+            stale_queue_remove(&p->stale, ask->first);
             waiter_remove(ask->first);
         }
         upstream_cancel(ask->upstream);
         inflight_unlink(ask);
         inflight_free(ask);
     }
-    ev_timer_stop(p->loop, &p->stale_timer);
+    stale_queue_deinit(&p->stale);
     inflight_destroy(p->inflight);
     local_destroy(p->local);
     config_unref(p->config);
