@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "config_schema.h"
+#include "local.h"
 #include "resolvconf.h"
 #include "tls/tls.h"
 #include "units.h"
@@ -330,6 +331,35 @@ static void check_cache(struct config_faults *f, struct config *c)
         config_fault_at(f, &c->min_ttl_s, "cache.min-ttl", "is longer than cache.max-ttl");
 }
 
+struct local_check {
+    struct config_faults *faults;
+    const struct config *config;
+};
+
+static void on_local_fault(void *arg, size_t line, const char *what)
+{
+    const struct local_check *check = arg;
+    const struct config *c = check->config;
+
+    if (line < c->n_local)
+        config_fault_at(check->faults, &c->local[line], "local", "%s: \"%s\"", what,
+                        c->local[line]);
+    else
+        config_fault(check->faults, 0, "local", "%s", what);
+}
+
+/* Records and hosts files are read for good by each worker; here, to find what is wrong. */
+static void check_local(struct config_faults *f, const struct config *c)
+{
+    struct local_check check = {.faults = f, .config = c};
+
+    for (size_t i = 0; i < c->n_local; i++) {
+        if (c->local[i] == NULL)
+            return; /* told already */
+    }
+    local_destroy(local_create(c, on_local_fault, &check));
+}
+
 static void check_user(struct config_faults *f, struct config *c)
 {
     /* Only root can become somebody else; for all others the user is of no account. */
@@ -345,6 +375,7 @@ void config_check(struct config_faults *f, struct config_document *d)
     check_certificates(f, c);
     check_upstreams(f, d);
     check_cache(f, c);
+    check_local(f, c);
     check_user(f, c);
     if (c->upstream_deadline_ms < c->upstream_timeout_ms)
         config_fault_at(f, &c->upstream_deadline_ms, "upstream.deadline",

@@ -267,7 +267,7 @@ static const struct option rows[] = {
     MAP("upstream", upstream_table, "How upstreams are asked"),
     MAP("cache", cache_table, "What is remembered"),
     MAP("ecs", ecs_table, "Client subnet (RFC 7871)"),
-    TEXTS("local", local, n_local, kind_hosts_line, NULL,
+    TEXTS("local", local, n_local, kind_text, NULL,
           .help = "Records that are answered before cache and upstream"),
     SCALAR("private-reverse", private_reverse, kind_bool, "false",
            .help = "Forward reverse lookups of private addresses (RFC 6303)"),

@@ -119,8 +119,7 @@ void config_check(struct config_faults *f, struct config_document *d);
 /* config_value.c: the kinds. */
 extern const struct option_kind kind_bool, kind_count, kind_octet, kind_workers, kind_size,
     kind_seconds, kind_ttl, kind_millis, kind_choice, kind_text, kind_header, kind_file,
-    kind_saved_file, kind_host, kind_url_path, kind_address, kind_cidr, kind_domain, kind_pin,
-    kind_hosts_line;
+    kind_saved_file, kind_host, kind_url_path, kind_address, kind_cidr, kind_domain, kind_pin;
 
 enum { OPTION_TEXT_SIZE = 4096 };
 

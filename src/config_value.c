@@ -444,24 +444,6 @@ static bool url_path_read(const struct option *o, const char *text, void *field,
 const struct option_kind kind_url_path = {"a path such as /dns-query", sizeof(char *),
                                           url_path_read, text_write, text_release};
 
-/* "hosts FILE" or "NAME TYPE RDATA"; the records are parsed where they are used. */
-static bool hosts_line_read(const struct option *o, const char *text, void *field, char *why,
-                            size_t why_size)
-{
-    if (strncmp(text, "hosts ", 6) == 0) {
-        const char *path = text + 6 + strspn(text + 6, " ");
-        const char *fault = file_fault(path);
-        if (fault != NULL) {
-            snprintf(why, why_size, "cannot be read: %s", fault);
-            return false;
-        }
-    }
-    return text_read(o, text, field, why, why_size);
-}
-
-const struct option_kind kind_hosts_line = {"NAME TYPE RDATA or hosts FILE", sizeof(char *),
-                                            hosts_line_read, text_write, text_release};
-
 /* --- addresses and names ---------------------------------------------------------------------
  */
 

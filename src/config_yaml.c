@@ -4,6 +4,7 @@
  * as deep as the table does and no deeper, whatever aliases the document has. A fault does not
  * end it: all faults are told in one run. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <yaml.h>
@@ -11,7 +12,16 @@
 #include "config_schema.h"
 #include "core/log.h"
 
-enum { KEY_TEXT_SIZE = 256, SHOWN_TEXT_MAX = 80 };
+enum {
+    KEY_TEXT_SIZE = 256,
+    SHOWN_TEXT_MAX = 80,
+    TEXT_MAX = 4 * 1024 * 1024, /* a file that large is not a configuration */
+};
+
+struct text {
+    unsigned char *octets;
+    size_t len;
+};
 
 struct walk {
     struct config_faults *faults;
@@ -204,7 +214,18 @@ static void read_map(struct walk *w, const yaml_node_t *node, const struct optio
     }
 }
 
-static void tell_syntax(struct config_faults *f, const yaml_parser_t *parser)
+/* A fault below the parser (no UTF-8, say) has an offset only. */
+static unsigned line_at(const struct text *text, size_t offset)
+{
+    unsigned line = 1;
+
+    for (size_t i = 0; i < offset && i < text->len; i++)
+        line += text->octets[i] == '\n';
+    return line;
+}
+
+static void tell_syntax(struct config_faults *f, const yaml_parser_t *parser,
+                        const struct text *text)
 {
     unsigned line = (unsigned)parser->problem_mark.line + 1;
     const char *problem = parser->problem == NULL ? "cannot be read" : parser->problem;
@@ -212,7 +233,7 @@ static void tell_syntax(struct config_faults *f, const yaml_parser_t *parser)
     if (parser->error == YAML_MEMORY_ERROR)
         config_fault(f, 0, "yaml", "does not fit in memory");
     else if (parser->error == YAML_READER_ERROR)
-        config_fault(f, 0, "yaml", "%s at octet %zu", problem, parser->problem_offset);
+        config_fault(f, line_at(text, parser->problem_offset), "yaml", "%s", problem);
     else if (parser->context != NULL)
         config_fault(f, line, "yaml", "%s (%s, line %zu)", problem, parser->context,
                      parser->context_mark.line + 1);
@@ -222,12 +243,12 @@ static void tell_syntax(struct config_faults *f, const yaml_parser_t *parser)
 
 /* There is to be one document, and nothing after it. */
 static bool read_documents(struct config_faults *f, yaml_parser_t *parser,
-                           struct config_document *d)
+                           const struct text *text, struct config_document *d)
 {
     yaml_document_t document;
 
     if (!yaml_parser_load(parser, &document)) {
-        tell_syntax(f, parser);
+        tell_syntax(f, parser, text);
         return false;
     }
     const yaml_node_t *root = yaml_document_get_root_node(&document);
@@ -239,7 +260,7 @@ static bool read_documents(struct config_faults *f, yaml_parser_t *parser,
         return true;
 
     if (!yaml_parser_load(parser, &document)) {
-        tell_syntax(f, parser);
+        tell_syntax(f, parser, text);
         return false;
     }
     root = yaml_document_get_root_node(&document);
@@ -249,39 +270,46 @@ static bool read_documents(struct config_faults *f, yaml_parser_t *parser,
     return root == NULL;
 }
 
-static FILE *open_file(const char *path, const char **fault)
+/* All of the file. NULL, or why not. */
+static const char *read_file(const char *path, struct text *text)
 {
     struct stat st;
+    const char *fault = NULL;
     FILE *file = fopen(path, "re");
 
-    if (file != NULL && fstat(fileno(file), &st) == 0 && S_ISDIR(st.st_mode)) {
-        fclose(file);
-        file = NULL;
-        errno = EISDIR;
-    }
     if (file == NULL)
-        *fault = strerror(errno);
-    return file;
+        return strerror(errno);
+    text->octets = malloc(TEXT_MAX);
+    if (fstat(fileno(file), &st) == 0 && S_ISDIR(st.st_mode))
+        fault = strerror(EISDIR);
+    else if (text->octets == NULL)
+        fault = strerror(ENOMEM);
+    else
+        text->len = fread(text->octets, 1, TEXT_MAX, file);
+    if (fault == NULL && ferror(file))
+        fault = strerror(errno);
+    else if (text->len == TEXT_MAX)
+        fault = strerror(EFBIG);
+    fclose(file);
+    return fault;
 }
 
 bool config_read_yaml(struct config_faults *f, const char *path, struct config_document *d)
 {
     yaml_parser_t parser;
-    const char *fault = NULL;
-    FILE *file = open_file(path, &fault);
-
-    if (file == NULL) {
-        config_fault(f, 0, "config", "cannot be read: %s", fault);
-        return false;
-    }
+    struct text text = {.len = 0};
+    const char *fault = read_file(path, &text);
     bool ok = false;
-    if (yaml_parser_initialize(&parser)) {
-        yaml_parser_set_input_file(&parser, file);
-        ok = read_documents(f, &parser, d);
+
+    if (fault != NULL) {
+        config_fault(f, 0, "config", "cannot be read: %s", fault);
+    } else if (yaml_parser_initialize(&parser)) {
+        yaml_parser_set_input_string(&parser, text.octets, text.len);
+        ok = read_documents(f, &parser, &text, d);
         yaml_parser_delete(&parser);
     } else {
         config_fault(f, 0, "config", "does not fit in memory");
     }
-    fclose(file);
+    free(text.octets);
     return ok;
 }

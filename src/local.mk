@@ -14,6 +14,12 @@ src_libpith_a_SOURCES += \
 	src/resolvconf.c src/resolvconf.h \
 	src/units.c src/units.h
 
+# life cycle: workers, listeners, reload, drain
+src_libpith_a_SOURCES += \
+	src/privileges.c src/privileges.h \
+	src/server.c src/server.h \
+	src/sockets.c src/sockets.h \
+	src/worker.c src/worker.h
 
 # the query path
 src_libpith_a_SOURCES += \

@@ -43,8 +43,9 @@ static size_t read_file(const char *path, struct addr *out, size_t max)
     if (file == NULL)
         return 0;
     while (n < max && fgets(line, sizeof(line), file) != NULL) {
-        if (read_line(line, &out[n]) && !is_listed(out, n, &out[n]))
-            n++;
+        struct addr a;
+        if (read_line(line, &a) && !is_listed(out, n, &a))
+            out[n++] = a;
     }
     fclose(file);
     return n;

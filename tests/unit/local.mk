@@ -53,4 +53,25 @@ tests_unit_test_h2_SOURCES = tests/unit/test_h2.c tests/unit/http_fake.h
 tests_unit_test_h2_CPPFLAGS = $(http_test_cppflags)
 tests_unit_test_h2_LDADD = $(http_test_ldadd)
 
+# src: configuration
+config_tests = \
+	tests/unit/test_config \
+	tests/unit/test_resolvconf \
+	tests/unit/test_units
+check_PROGRAMS += $(config_tests)
+TESTS += $(config_tests)
+config_test_ldadd = src/libpith.a tls/libtls.a src/dns/libdns.a src/core/libcore.a \
+	$(CMOCKA_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(GETDNS_LIBS) $(EV_LIBS)
+tests_unit_test_config_SOURCES = tests/unit/test_config.c
+tests_unit_test_config_LDADD = $(config_test_ldadd)
+tests_unit_test_resolvconf_SOURCES = tests/unit/test_resolvconf.c
+tests_unit_test_resolvconf_LDADD = $(config_test_ldadd)
+tests_unit_test_units_SOURCES = tests/unit/test_units.c
+tests_unit_test_units_LDADD = $(config_test_ldadd)
+EXTRA_DIST += \
+	tests/unit/data/README \
+	tests/unit/data/other.key.pem \
+	tests/unit/data/server.cert.pem \
+	tests/unit/data/server.key.pem
+
 endif

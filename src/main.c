@@ -1,0 +1,291 @@
+/* main.c - pithd: command line, signals, readiness.
+ *
+ * The main thread answers nothing. It starts the server, then waits for signals: SIGHUP
+ * reloads, SIGTERM and SIGINT drain and end. Only here (and in config) does anything end the
+ * process. */
+#include "autoconfig.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#include "config.h"
+#include "core/log.h"
+#include "core/metrics.h"
+#include "privileges.h"
+#include "server.h"
+
+#ifndef PITH_DEFAULT_CONFIG
+#define PITH_DEFAULT_CONFIG "/etc/pith/pith.yaml"
+#endif
+
+enum {
+    EXIT_USAGE = 2,
+    ERROR_TEXT_SIZE = 1024,
+    DRAIN_MS = 5000,
+    /* How soon renewed certificates are noticed. */
+    CERTIFICATES_EVERY_S = 5,
+    /* Descriptors beside those of clients: listeners, upstreams, files. */
+    DESCRIPTORS_SPARE = 1024,
+};
+
+enum mode { MODE_RUN, MODE_TEST, MODE_PRINT };
+
+struct main_loop {
+    struct ev_loop *loop;
+    const char *path; /* of the configuration; NULL: the default, if it is there */
+    struct server *server;
+    ev_signal hangup, terminate, interrupt;
+    ev_timer certificates;
+};
+
+/* --- readiness -------------------------------------------------------------------------------
+ */
+
+static void notify(const char *state)
+{
+#ifdef HAVE_SYSTEMD
+    (void)sd_notify(0, state);
+#else
+    (void)state;
+#endif
+}
+
+static void notify_ready(void)
+{
+    char state[64];
+
+    snprintf(state, sizeof(state), "READY=1\nMAINPID=%lu", (unsigned long)getpid());
+    notify(state);
+}
+
+/* systemd wants to know when, to tell this reload from the one before. */
+static void notify_reloading(void)
+{
+    char state[96];
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
+             (unsigned long long)now.tv_sec * 1000000ULL +
+                 (unsigned long long)now.tv_nsec / 1000ULL);
+    notify(state);
+}
+
+/* --- configuration ---------------------------------------------------------------------------
+ */
+
+static const char *effective_path(const char *path)
+{
+    if (path != NULL)
+        return path;
+    return access(PITH_DEFAULT_CONFIG, F_OK) == 0 ? PITH_DEFAULT_CONFIG : NULL;
+}
+
+/* The faults of a reload go the way of all log lines. */
+static struct config *load_logged(const char *path)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *faults = open_memstream(&text, &size);
+
+    if (faults == NULL)
+        return NULL;
+    struct config *c = config_load(effective_path(path), faults);
+    fclose(faults);
+    char *rest = text;
+    for (const char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        if (*line != '\0')
+            log_error("%s", line);
+    }
+    free(text);
+    return c;
+}
+
+/* --- events ----------------------------------------------------------------------------------
+ */
+
+static void on_hangup(struct ev_loop *loop, ev_signal *watcher, int events)
+{
+    struct main_loop *m = watcher->data;
+    char error[ERROR_TEXT_SIZE];
+
+    (void)loop;
+    (void)events;
+    notify_reloading();
+    struct config *c = load_logged(m->path);
+    if (c == NULL)
+        log_error("reload: refused, the configuration in use goes on");
+    else if (!server_reload(m->server, c, error, sizeof(error)))
+        log_error("reload: %s; the configuration in use goes on", error);
+    else
+        log_info("reload: done");
+    config_unref(c);
+    notify_ready();
+}
+
+static void on_terminate(struct ev_loop *loop, ev_signal *watcher, int events)
+{
+    (void)watcher;
+    (void)events;
+    ev_break(loop, EVBREAK_ALL);
+}
+
+static void on_certificates(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+    struct main_loop *m = watcher->data;
+
+    (void)loop;
+    (void)events;
+    server_check_certificates(m->server);
+}
+
+static void watch_signal(struct main_loop *m, ev_signal *watcher, int number,
+                         void (*on_signal)(struct ev_loop *, ev_signal *, int))
+{
+    ev_signal_init(watcher, on_signal, number);
+    watcher->data = m;
+    ev_signal_start(m->loop, watcher);
+}
+
+static int run_server(struct config *c, const char *path)
+{
+    struct main_loop m = {.path = path};
+    char error[ERROR_TEXT_SIZE];
+
+    signal(SIGPIPE, SIG_IGN);
+    size_t descriptors = privileges_raise_descriptors();
+    if (descriptors < (size_t)c->limit_connections + DESCRIPTORS_SPARE)
+        log_warning("limits.connections: only %zu descriptors can be had, for %u connections",
+                    descriptors, c->limit_connections);
+    if (c->n_upstreams == 0)
+        log_warning("upstreams: none, and /etc/resolv.conf has no nameserver");
+    m.loop = ev_loop_new(EVFLAG_AUTO);
+    if (m.loop == NULL) {
+        log_error("event loop: %s", strerror(errno));
+        return EXIT_FAILURE;
+    }
+    /* Before the start, so that a signal that comes early is not lost. */
+    watch_signal(&m, &m.hangup, SIGHUP, on_hangup);
+    watch_signal(&m, &m.terminate, SIGTERM, on_terminate);
+    watch_signal(&m, &m.interrupt, SIGINT, on_terminate);
+
+    int status = EXIT_FAILURE;
+    m.server = server_start(c, error, sizeof(error));
+    if (m.server == NULL) {
+        log_error("%s", error);
+        goto out;
+    }
+    ev_timer_init(&m.certificates, on_certificates, CERTIFICATES_EVERY_S, CERTIFICATES_EVERY_S);
+    m.certificates.data = &m;
+    ev_timer_start(m.loop, &m.certificates);
+    notify_ready();
+    ev_run(m.loop, 0);
+
+    notify("STOPPING=1");
+    log_info("stopping: answers in flight go out");
+    server_stop(m.server, DRAIN_MS);
+    log_info("stopped");
+    status = EXIT_SUCCESS;
+out:
+    ev_loop_destroy(m.loop);
+    return status;
+}
+
+/* --- command line ----------------------------------------------------------------------------
+ */
+
+static void print_usage(FILE *out)
+{
+    fputs("Usage: pithd [-c FILE] [-t] [-p] [-v]...\n"
+          "A DNS over HTTPS/TLS forwarding proxy.\n\n"
+          "  -c, --config FILE  the configuration (default: " PITH_DEFAULT_CONFIG ",\n"
+          "                     if there is one)\n"
+          "  -t, --test         check the configuration, tell each fault, and exit\n"
+          "  -p, --print        print the effective configuration and exit\n"
+          "  -v, --verbose      log more; twice for even more\n"
+          "      --version      print the version and exit\n"
+          "  -h, --help         print this and exit\n",
+          out);
+}
+
+static int run_mode(enum mode mode, const char *path)
+{
+    struct config *c = config_load(effective_path(path), stderr);
+    int status = EXIT_SUCCESS;
+
+    if (c == NULL)
+        return EXIT_FAILURE;
+    switch (mode) {
+    case MODE_TEST:
+        fprintf(stderr, "%s: configuration is good\n",
+                c->path == NULL ? "built-in defaults" : c->path);
+        break;
+    case MODE_PRINT:
+        config_dump(c, stdout);
+        if (fflush(stdout) != 0)
+            status = EXIT_FAILURE;
+        break;
+    case MODE_RUN:
+        status = run_server(c, path);
+        break;
+    }
+    config_unref(c);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    enum { OPTION_VERSION = 256 };
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'},
+        {"test", no_argument, NULL, 't'},
+        {"print", no_argument, NULL, 'p'},
+        {"verbose", no_argument, NULL, 'v'},
+        {"version", no_argument, NULL, OPTION_VERSION},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    enum mode mode = MODE_RUN;
+    const char *path = NULL;
+
+    for (int o; (o = getopt_long(argc, argv, "c:tpvh", options, NULL)) != -1;) {
+        switch (o) {
+        case 'c':
+            path = optarg;
+            break;
+        case 't':
+            mode = MODE_TEST;
+            break;
+        case 'p':
+            mode = MODE_PRINT;
+            break;
+        case 'v':
+            log_set_level(LOG_LEVEL_DEBUG);
+            break;
+        case OPTION_VERSION:
+            puts("pithd " PACKAGE_VERSION);
+            return EXIT_SUCCESS;
+        case 'h':
+            print_usage(stdout);
+            return EXIT_SUCCESS;
+        default:
+            print_usage(stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "pithd: \"%s\" is not understood\n", argv[optind]);
+        return EXIT_USAGE;
+    }
+    return run_mode(mode, path);
+}
