@@ -10,7 +10,7 @@
 enum { ROWS = 2, ROW_SIZE = 1 << 16 };
 
 struct conn_limits {
-    atomic_uint total;
+    atomic_uint total, starting;
     atomic_size_t buffered;
     struct hash_key key;
     atomic_uint client[ROWS][ROW_SIZE];
@@ -45,6 +45,16 @@ bool conn_limits_take(struct conn_limits *l, uint32_t max)
 void conn_limits_drop(struct conn_limits *l)
 {
     atomic_fetch_sub_explicit(&l->total, 1, memory_order_relaxed);
+}
+
+bool conn_limits_take_start(struct conn_limits *l, uint32_t max)
+{
+    return take(&l->starting, max);
+}
+
+void conn_limits_drop_start(struct conn_limits *l)
+{
+    atomic_fetch_sub_explicit(&l->starting, 1, memory_order_relaxed);
 }
 
 /* Both counters of a client: the two halves of one hash over what counts as it. */

@@ -22,6 +22,10 @@ void conn_limits_drop(struct conn_limits *l);
 bool conn_limits_take_client(struct conn_limits *l, const struct addr *client, uint32_t max);
 void conn_limits_drop_client(struct conn_limits *l, const struct addr *client);
 
+/* The same for connections that have not got to their protocol yet. */
+bool conn_limits_take_start(struct conn_limits *l, uint32_t max);
+void conn_limits_drop_start(struct conn_limits *l);
+
 /* Octets that connections keep from one wake-up to the next: moves the sum from `before` to
  * `now`; false when that passes the cap, LIMIT_BUFFERED_BYTES (the move is made anyway). */
 enum { LIMIT_BUFFERED_BYTES = 128 * 1024 * 1024 };

@@ -177,7 +177,7 @@ static void stop_accepting(struct listener *l)
 void listener_drain(struct listener *l)
 {
     stop_accepting(l);
-    conn_drain_all(&l->env);
+    conn_env_drain(&l->env);
 }
 
 size_t listener_connections(const struct listener *l)

@@ -1,0 +1,112 @@
+/* conn_env.c - what the connections of a listener share, and the queues of those that
+ * need a turn without a new event. */
+#include <stdlib.h>
+
+#include "tls/conn.h"
+
+/* A full handshake takes up to a millisecond: in between, those served get their turn. */
+enum { HANDSHAKES_A_PASS = 4 };
+
+void conn_enqueue(struct conn *c, enum conn_queue queue)
+{
+    if (c->queue != QUEUE_NONE)
+        return;
+    c->queue = (uint8_t)queue;
+    if (queue == QUEUE_READY)
+        TAILQ_INSERT_TAIL(&c->env->ready, c, place);
+    else
+        TAILQ_INSERT_TAIL(&c->env->handshakes, c, place);
+}
+
+void conn_dequeue(struct conn *c)
+{
+    if (c->queue == QUEUE_READY)
+        TAILQ_REMOVE(&c->env->ready, c, place);
+    else if (c->queue == QUEUE_HANDSHAKE)
+        TAILQ_REMOVE(&c->env->handshakes, c, place);
+    c->queue = QUEUE_NONE;
+}
+
+static void run_ready(struct conn_env *env)
+{
+    /* Who is ready again waits for the next pass, behind this one's last. */
+    struct conn *last = TAILQ_LAST(&env->ready, conn_tailq);
+    for (bool more = last; more;) {
+        struct conn *c = TAILQ_FIRST(&env->ready);
+        more = c != last;
+        conn_dequeue(c);
+        conn_turn(c, 0);
+    }
+}
+
+static void run_handshakes(struct conn_env *env)
+{
+    env->handshakes_left = HANDSHAKES_A_PASS;
+    while (env->handshakes_left > 0 && !TAILQ_EMPTY(&env->handshakes)) {
+        struct conn *c = TAILQ_FIRST(&env->handshakes);
+        conn_dequeue(c);
+        c->granted = true;
+        conn_turn(c, 0);
+    }
+}
+
+static void on_idle(struct ev_loop *loop, ev_idle *w, int events)
+{
+    (void)loop, (void)w, (void)events; /* that it is active is all */
+}
+
+static void on_prepare(struct ev_loop *loop, ev_prepare *w, int events)
+{
+    (void)events;
+    struct conn_env *env = w->data;
+    run_ready(env);
+    run_handshakes(env);
+    bool wait = TAILQ_EMPTY(&env->ready) && TAILQ_EMPTY(&env->handshakes);
+    if (!wait && !ev_is_active(&env->idle))
+        ev_idle_start(loop, &env->idle);
+    else if (wait && ev_is_active(&env->idle))
+        ev_idle_stop(loop, &env->idle);
+}
+
+bool conn_env_init(struct conn_env *env)
+{
+    env->read_buf = malloc(CONN_READ_SIZE);
+    if (!env->read_buf)
+        return false;
+    LIST_INIT(&env->conns);
+    TAILQ_INIT(&env->ready);
+    TAILQ_INIT(&env->handshakes);
+    env->handshakes_left = HANDSHAKES_A_PASS;
+    ev_prepare_init(&env->prepare, on_prepare);
+    ev_set_priority(&env->prepare, EV_MINPRI); /* after all who may kick */
+    env->prepare.data = env;
+    ev_prepare_start(env->loop, &env->prepare);
+    ev_idle_init(&env->idle, on_idle);
+    return true;
+}
+
+void conn_env_deinit(struct conn_env *env)
+{
+    struct conn *c;
+    while ((c = LIST_FIRST(&env->conns)))
+        conn_destroy(c);
+    ev_prepare_stop(env->loop, &env->prepare);
+    ev_idle_stop(env->loop, &env->idle);
+    buf_release(&env->spare_out);
+    free(env->read_buf);
+    env->read_buf = NULL;
+}
+
+void conn_env_drain(struct conn_env *env)
+{
+    struct conn *c;
+    LIST_FOREACH(c, &env->conns, link)
+    {
+        if (c->state == CONN_OPEN)
+            c->stream.rider->on_shutdown(&c->stream);
+        else if (c->state < CONN_OPEN)
+            conn_set_state(c, CONN_DEAD);
+        conn_dequeue(c);
+        conn_enqueue(c, QUEUE_READY);
+    }
+}
