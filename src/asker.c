@@ -13,6 +13,7 @@ enum {
     COOKIE_MIN = 16,
     COOKIE_MAX = 40, /* with a server part (RFC 7873 4) */
     EDE_TEXT_MAX = 120,
+    OPTIONS_MAX = 512, /* two texts, a subnet, a cookie, a time-out */
 };
 
 /* One option of the query. False when it is malformed. */
@@ -182,29 +183,46 @@ static uint16_t answer_flags(const struct asker *a, const struct asker_answer *a
     return flags;
 }
 
+/* The options without OPT's head, to out; returns their length. */
+static size_t write_options(const struct asker *a, const struct asker_answer *answer,
+                            uint8_t out[OPTIONS_MAX], uint32_t keepalive_ms)
+{
+    uint8_t opt[DNS_OPT_FIXED + OPTIONS_MAX];
+    uint8_t *end = opt + edns_write(opt, DNS_UDP_SIZE, 0, 0);
+    size_t len;
+
+    end = add_options(a, answer, opt, end, opt + sizeof opt, keepalive_ms);
+    len = (size_t)(end - opt) - DNS_OPT_FIXED;
+    memcpy(out, opt + DNS_OPT_FIXED, len);
+    return len;
+}
+
 size_t asker_finish(const struct asker *a, const struct asker_answer *answer, uint8_t *msg,
                     size_t len, size_t size, uint32_t keepalive_ms, bool *truncated)
 {
     size_t limit = size_limit(a) < size ? size_limit(a) : size;
-    uint8_t opt[DNS_OPT_FIXED + 512];
+    uint8_t options[OPTIONS_MAX];
     size_t options_len = 0;
-    size_t reserve = 0;
+    size_t opt_size = 0;
 
     if (a->has_opt) {
-        edns_write(opt, DNS_UDP_SIZE, 0, 0);
-        options_len = (size_t)(add_options(a, answer, opt, opt + DNS_OPT_FIXED,
-                                           opt + sizeof opt, keepalive_ms) -
-                               opt) -
-                      DNS_OPT_FIXED;
-        reserve = DNS_OPT_FIXED + options_len;
+        options_len = write_options(a, answer, options, keepalive_ms);
+        opt_size = DNS_OPT_FIXED + options_len;
+        if (len + opt_size > limit) { /* records are worth more than words (RFC 8914 3) */
+            struct asker_answer terse = *answer;
+
+            terse.errors.text[0] = terse.errors.text[1] = NULL;
+            options_len = write_options(a, &terse, options, keepalive_ms);
+            opt_size = DNS_OPT_FIXED + options_len;
+        }
     }
     dns_write16(msg, a->id);
     memcpy(msg + DNS_HEADER_SIZE, a->qname, a->qname_len);
     dns_write16(msg + 2, answer_flags(a, answer, dns_read16(msg + 2)));
-    if (len + reserve > limit)
-        len = message_truncate(msg, len, limit - reserve);
+    if (len + opt_size > limit)
+        len = message_truncate(msg, len, limit - opt_size);
     *truncated = dns_read16(msg + 2) & DNS_TC;
     if (a->has_opt)
-        len = append_opt(a, answer, msg, len, limit, opt + DNS_OPT_FIXED, options_len);
+        len = append_opt(a, answer, msg, len, limit, options, options_len);
     return len;
 }
