@@ -28,20 +28,21 @@ size_t name_wire_len(const uint8_t *p, size_t left)
  *   | n | n octets | n | n octets |     | 0 |   or   | 11 | 14 bits: to  |
  *   +---+----------+---+----------+ ... +---+        +----+--------------+
  *
- * `bound` falls with every pointer, so a loop cannot be, and no octet is read twice. A name's
- * rest always began before it (RFC 1035 4.1.4: "prior occurrence"), and never in the header.
+ * What a pointer names lies wholly before the labels that the pointer ends (RFC 1035 4.1.4:
+ * "prior occurrence"), and never in the header. So a loop cannot be, no octet is read twice,
+ * and a record stays what it is when the message is cut behind it.
  * Inlined twice, with and without out, so that skipping has no copy in it. */
 static inline __attribute__((always_inline)) size_t follow(const uint8_t *msg, size_t len,
                                                            size_t *pos, uint8_t *out)
 {
     size_t at = *pos;
-    size_t bound = at; /* a pointer has to go to before here */
-    size_t run = at;   /* first label not yet copied */
+    size_t run = at;  /* where the labels since the last pointer began */
+    size_t end = len; /* and what they have to end before */
     size_t name_len = 0;
     size_t behind = 0; /* where the name ends in place, once a pointer was seen */
 
     for (;;) {
-        if (at >= len)
+        if (at >= end)
             return 0;
         size_t n = msg[at];
         if (n == 0)
@@ -53,16 +54,17 @@ static inline __attribute__((always_inline)) size_t follow(const uint8_t *msg, s
                 return 0;
             continue;
         }
-        if (n < LABEL_POINTER || len - at < 2)
+        if (n < LABEL_POINTER || end - at < 2)
             return 0;
         size_t target = dns_read16(msg + at) & 0x3fffu;
-        if (target >= bound || target < DNS_HEADER_SIZE)
+        if (target >= run || target < DNS_HEADER_SIZE)
             return 0;
         if (out != NULL)
             memcpy(out + name_len - (at - run), msg + run, at - run);
         if (behind == 0)
             behind = at + 2;
-        at = bound = run = target;
+        end = run;
+        at = run = target;
     }
     if (out != NULL)
         memcpy(out + name_len - (at - run), msg + run, at - run + 1);

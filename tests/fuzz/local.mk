@@ -1,0 +1,53 @@
+# Fuzz targets. replay_WHAT runs corpus/WHAT in `make check`, with any compiler; fuzz_WHAT is
+# the libFuzzer program (--enable-fuzzing, clang), which `make fuzz-smoke` runs for a while.
+# A new target: its two programs, as below, and a folder of inputs in corpus/.
+FUZZ_PROGRAMS =
+FUZZ_SECONDS = 10
+fuzz_driver = tests/fuzz/replay.c tests/fuzz/fuzz.h
+fuzz_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
+EXTRA_DIST += tests/fuzz/corpus
+
+# src/dns
+fuzz_dns_replays = tests/fuzz/replay_query tests/fuzz/replay_reply tests/fuzz/replay_build
+fuzz_dns_libs = src/dns/libdns.a src/core/libcore.a
+check_PROGRAMS += $(fuzz_dns_replays)
+TESTS += $(fuzz_dns_replays)
+tests_fuzz_replay_query_SOURCES = tests/fuzz/fuzz_query.c $(fuzz_driver)
+tests_fuzz_replay_query_LDADD = $(fuzz_dns_libs)
+tests_fuzz_replay_reply_SOURCES = tests/fuzz/fuzz_reply.c $(fuzz_driver)
+tests_fuzz_replay_reply_LDADD = $(fuzz_dns_libs)
+tests_fuzz_replay_build_SOURCES = tests/fuzz/fuzz_build.c $(fuzz_driver)
+tests_fuzz_replay_build_LDADD = $(fuzz_dns_libs)
+if FUZZING
+FUZZ_PROGRAMS += tests/fuzz/fuzz_query tests/fuzz/fuzz_reply tests/fuzz/fuzz_build
+tests_fuzz_fuzz_query_SOURCES = tests/fuzz/fuzz_query.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_query_LDADD = $(fuzz_dns_libs)
+tests_fuzz_fuzz_query_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_reply_SOURCES = tests/fuzz/fuzz_reply.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_reply_LDADD = $(fuzz_dns_libs)
+tests_fuzz_fuzz_reply_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_build_SOURCES = tests/fuzz/fuzz_build.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_build_LDADD = $(fuzz_dns_libs)
+tests_fuzz_fuzz_build_LDFLAGS = $(fuzz_ldflags)
+endif
+
+# What libFuzzer finds of interest goes to fuzz-work/ in the build tree, not into the corpus.
+noinst_PROGRAMS += $(FUZZ_PROGRAMS)
+.PHONY: fuzz-smoke
+if FUZZING
+fuzz-smoke: $(FUZZ_PROGRAMS)
+	@set -e; for p in $(FUZZ_PROGRAMS); do \
+	    what=$${p##*fuzz_}; work=fuzz-work/$$what; mkdir -p $$work; \
+	    ./$$p -max_total_time=$(FUZZ_SECONDS) -timeout=10 -max_len=4096 -print_final_stats=1 \
+	        -artifact_prefix=$$work- $$work $(srcdir)/tests/fuzz/corpus/$$what \
+	        >$$work.log 2>&1 || { tail -40 $$work.log; exit 1; }; \
+	    echo "$$p: `sed -n 's/.*executed_units: *//p' $$work.log` runs"; \
+	done
+else
+fuzz-smoke:
+	@echo 'make fuzz-smoke needs CC=clang and --enable-fuzzing --with-sanitizer=address,undefined'
+	@exit 1
+endif
+clean-local: clean-fuzz-work
+clean-fuzz-work:
+	-rm -rf fuzz-work

@@ -95,7 +95,10 @@ static void expand_table(void **state)
         {"\xc0\x0e\xc0\x0c", 4, 12, NULL, 0}, /* forward, back */
         {"\xc0\x0e\xc0\x0c", 4, 14, NULL, 0},
         {"\1a\xc0\x10\1b\xc0\x0c", 8, 16, NULL, 0}, /* back to what points at us */
-        {"\xc0\x00", 2, 12, NULL, 0},               /* into the header */
+        {"\5ab\xc0\x0c"
+         "c\0",
+         7, 15, NULL, 0},             /* to labels that go on behind us */
+        {"\xc0\x00", 2, 12, NULL, 0}, /* into the header */
         {"\xc0\x0b", 2, 12, NULL, 0},
         {"\1a\0\xc0", 4, 15, NULL, 0},     /* half a pointer */
         {"\1a\0\x80\x0c", 5, 15, NULL, 0}, /* reserved */
