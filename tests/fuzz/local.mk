@@ -1,7 +1,7 @@
 # Fuzz targets. replay_WHAT runs corpus/WHAT in `make check`, with any compiler; fuzz_WHAT is
 # the libFuzzer program (--enable-fuzzing, clang), which `make fuzz-smoke` runs for a while.
 # A new target: its two programs, as below, and a folder of inputs in corpus/.
-FUZZ_PROGRAMS =
+fuzz_programs =
 FUZZ_SECONDS = 10
 fuzz_driver = tests/fuzz/replay.c tests/fuzz/fuzz.h
 fuzz_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
@@ -19,7 +19,7 @@ tests_fuzz_replay_reply_LDADD = $(fuzz_dns_libs)
 tests_fuzz_replay_build_SOURCES = tests/fuzz/fuzz_build.c $(fuzz_driver)
 tests_fuzz_replay_build_LDADD = $(fuzz_dns_libs)
 if FUZZING
-FUZZ_PROGRAMS += tests/fuzz/fuzz_query tests/fuzz/fuzz_reply tests/fuzz/fuzz_build
+fuzz_programs += tests/fuzz/fuzz_query tests/fuzz/fuzz_reply tests/fuzz/fuzz_build
 tests_fuzz_fuzz_query_SOURCES = tests/fuzz/fuzz_query.c tests/fuzz/fuzz.h
 tests_fuzz_fuzz_query_LDADD = $(fuzz_dns_libs)
 tests_fuzz_fuzz_query_LDFLAGS = $(fuzz_ldflags)
@@ -32,11 +32,11 @@ tests_fuzz_fuzz_build_LDFLAGS = $(fuzz_ldflags)
 endif
 
 # What libFuzzer finds of interest goes to fuzz-work/ in the build tree, not into the corpus.
-noinst_PROGRAMS += $(FUZZ_PROGRAMS)
+noinst_PROGRAMS += $(fuzz_programs)
 .PHONY: fuzz-smoke
 if FUZZING
-fuzz-smoke: $(FUZZ_PROGRAMS)
-	@set -e; for p in $(FUZZ_PROGRAMS); do \
+fuzz-smoke: $(fuzz_programs)
+	@set -e; for p in $(fuzz_programs); do \
 	    what=$${p##*fuzz_}; work=fuzz-work/$$what; mkdir -p $$work; \
 	    ./$$p -max_total_time=$(FUZZ_SECONDS) -timeout=10 -max_len=4096 -print_final_stats=1 \
 	        -artifact_prefix=$$work- $$work $(srcdir)/tests/fuzz/corpus/$$what \
