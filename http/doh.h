@@ -2,9 +2,9 @@
  * reply becomes status, header fields and body.
  *
  * The session (h2.c, h1.c) embeds a struct doh_request in its own object of a request and
- * feeds it: method, target, fields as they come, then doh_headers(), body octets, doh_end(). It gets
- * exactly one respond() after that, inside doh_headers()/doh_body()/doh_end() or
- * later, unless it calls doh_cancel().
+ * feeds it: method, target, fields as they come, then doh_headers(), body octets, doh_end(). It
+ * gets exactly one respond() after that, inside doh_headers()/doh_body()/doh_end() or later,
+ * unless it calls doh_cancel().
  *
  *      READING --doh_headers(), doh_body(): refused early--> DONE
  *      READING --doh_end()--> ASKED --reply--> DONE          (or DONE at once)
@@ -29,7 +29,7 @@ enum {
     DOH_INLINE_MSG = 384,        /* messages up to this need no memory of their own; padded
                                   * queries are a multiple of 128 (RFC 8467) */
     DOH_SCRATCH = 80,
-    DOH_NAME_MAX = 32,           /* no field that matters has a longer name */
+    DOH_NAME_MAX = 32, /* no field that matters has a longer name */
 };
 
 enum doh_state { DOH_READING, DOH_ASKED, DOH_DONE };
@@ -41,14 +41,14 @@ enum doh_media { DOH_NO_MEDIA, DOH_MESSAGE, DOH_JSON, DOH_TEXT, DOH_OTHER_MEDIA 
 
 struct doh_response {
     uint16_t status;
-    uint8_t media;           /* enum doh_media */
-    bool preflight;          /* OPTIONS: say which methods and fields a script may use */
+    uint8_t media;  /* enum doh_media */
+    bool preflight; /* OPTIONS: say which methods and fields a script may use */
     bool private_answer;
-    const char *allow;       /* 405 and OPTIONS */
-    uint32_t max_age_s;      /* 0: no-store */
-    const uint8_t *body;     /* borrowed for the call */
-    size_t body_len;         /* what content-length says */
-    bool no_body;            /* HEAD, 204: the body is not sent */
+    const char *allow;   /* 405 and OPTIONS */
+    uint32_t max_age_s;  /* 0: no-store */
+    const uint8_t *body; /* borrowed for the call */
+    size_t body_len;     /* what content-length says */
+    bool no_body;        /* HEAD, 204: the body is not sent */
 };
 
 struct http_field {
@@ -71,13 +71,13 @@ struct doh_request {
     uint8_t dns_parameters; /* "dns=" seen, at most 2 are counted */
     bool has_body;
     bool dns_malformed;
-    bool name_parameter;    /* "name=" seen: a JSON question */
-    bool wants_json;        /* asked for application/dns-json */
-    bool wants_message;     /* JSON question with ct=application/dns-message */
-    bool behind_proxy;      /* the peer's forwarding fields are believed */
-    bool as_json;           /* the answer becomes JSON */
-    bool expects;           /* Expect: 100-continue */
-    uint16_t error;         /* the status that fields or body called for, 0: none */
+    bool name_parameter; /* "name=" seen: a JSON question */
+    bool wants_json;     /* asked for application/dns-json */
+    bool wants_message;  /* JSON question with ct=application/dns-message */
+    bool behind_proxy;   /* the peer's forwarding fields are believed */
+    bool as_json;        /* the answer becomes JSON */
+    bool expects;        /* Expect: 100-continue */
+    uint16_t error;      /* the status that fields or body called for, 0: none */
     uint8_t inline_msg[DOH_INLINE_MSG];
 };
 
@@ -86,8 +86,8 @@ void doh_init(struct doh_request *r, const struct http_options *options,
               const struct addr *client,
               void (*respond)(struct doh_request *r, const struct doh_response *response));
 
-/* The request line or pseudo fields. The target in origin-form ("/path?query") or "*". Borrowed for
- * the call. */
+/* The request line or pseudo fields. The target in origin-form ("/path?query") or "*". Borrowed
+ * for the call. */
 void doh_method(struct doh_request *r, const char *text, size_t len);
 void doh_target(struct doh_request *r, const char *text, size_t len);
 
@@ -105,16 +105,16 @@ void doh_body(struct doh_request *r, const uint8_t *data, size_t len);
 /* The request is complete: asks, or responds. Nothing to do when it was answered before. */
 void doh_end(struct doh_request *r);
 
-/* Instead of what comes next: the request is malformed as HTTP, `status` says how. Nothing to do when it
- * was answered before. */
+/* Instead of what comes next: the request is malformed as HTTP, `status` says how. Nothing to
+ * do when it was answered before. */
 void doh_refuse(struct doh_request *r, uint16_t status);
 
 /* In any state: no respond() follows, own memory is given back. */
 void doh_deinit(struct doh_request *r);
 
-/* Header fields of a response, but the status and what is HTTP/1.1's own, to out (DOH_FIELDS_MAX).
- * Values point to constants and to scratch (DOH_SCRATCH octets). date: HTTP_DATE_LEN characters.
- * Returns how many. */
+/* Header fields of a response, but the status and what is HTTP/1.1's own, to out
+ * (DOH_FIELDS_MAX). Values point to constants and to scratch (DOH_SCRATCH octets). date:
+ * HTTP_DATE_LEN characters. Returns how many. */
 size_t doh_fields(const struct doh_response *response, const struct http_options *options,
                   const char *date, struct http_field *out, char *scratch);
 

@@ -1,8 +1,8 @@
 /* forwarded.c - the walk over hops.
  *
  * The rule reads from the right, the fields come from the left, so the answer is carried along:
- * an untrusted hop replaces whatever was found before it, a trusted one stands only when nothing
- * was, and something that is no address wipes the slate. */
+ * an untrusted hop replaces whatever was found before it, a trusted one stands only when
+ * nothing was, and something that is no address wipes the slate. */
 #include "http/forwarded.h"
 
 #include <string.h>
@@ -49,8 +49,8 @@ static void hop(struct addr *found, const char *text, size_t len, const struct c
         *found = a;
 }
 
-void forwarded_x(struct forwarded *f, const char *value, size_t len,
-                 const struct cidr *trusted, size_t n_trusted)
+void forwarded_x(struct forwarded *f, const char *value, size_t len, const struct cidr *trusted,
+                 size_t n_trusted)
 {
     const char *end = value + len;
 

@@ -26,8 +26,8 @@ struct forwarded {
 };
 
 /* A line of X-Forwarded-For / of Forwarded; lines are given in the order they came. */
-void forwarded_x(struct forwarded *f, const char *value, size_t len,
-                 const struct cidr *trusted, size_t n_trusted);
+void forwarded_x(struct forwarded *f, const char *value, size_t len, const struct cidr *trusted,
+                 size_t n_trusted);
 void forwarded_std(struct forwarded *f, const char *value, size_t len,
                    const struct cidr *trusted, size_t n_trusted);
 

@@ -8,8 +8,8 @@
  *     +---------------- request ended <-----+------- TRAILERS     OVER: no more is read
  *
  * Requests queue in the order they came. A response is written straight to `out` when its
- * request is the first of the queue, else it is kept until those before it are answered. At most
- * max_streams requests wait; then the rest of the input stays with the carrier.
+ * request is the first of the queue, else it is kept until those before it are answered. At
+ * most max_streams requests wait; then the rest of the input stays with the carrier.
  *
  * An error in framing is answered 400 and ends the connection; so does a response to a request
  * whose body was not read to its end.
@@ -27,7 +27,7 @@
 #include "http/http.h"
 
 enum {
-    HEAD_MAX = DOH_HEADERS_MAX,    /* octets of a head, request line and all */
+    HEAD_MAX = DOH_HEADERS_MAX, /* octets of a head, request line and all */
     CHUNK_LINE_MAX = 256,
     HELD_MAX = 2 * 1024 * 1024,    /* responses that wait for their turn */
     UNREAD_MAX = 256 * 1024,       /* of a body that is read only to be thrown away */
@@ -76,7 +76,8 @@ static struct request *request_create(struct h1 *c)
     if (!q)
         return NULL;
     doh_init(&q->doh, c->options, &c->stream->client, respond);
-    memset((char *)q + offsetof(struct request, h1), 0, sizeof(*q) - offsetof(struct request, h1));
+    memset((char *)q + offsetof(struct request, h1), 0,
+           sizeof(*q) - offsetof(struct request, h1));
     q->h1 = c;
     if (c->last)
         c->last->next = q;
@@ -185,7 +186,8 @@ static bool write_response(struct buf *out, const struct request *q,
     return true;
 }
 
-/* The response cannot be kept: this one and those after it are lost, the client sees the end. */
+/* The response cannot be kept: this one and those after it are lost, the client sees the end.
+ */
 static void give_up(struct h1 *c)
 {
     log_debug("http/1.1: responses wait without end");
@@ -281,8 +283,8 @@ static void begin_body(struct h1 *c)
         q->wants_continue = true;
 }
 
-/* One line without its CRLF, from data + *pos and what is in c->in. False: more is needed, or the
- * connection's requests are over. The line is good until line_done(). */
+/* One line without its CRLF, from data + *pos and what is in c->in. False: more is needed, or
+ * the connection's requests are over. The line is good until line_done(). */
 static bool read_line(struct h1 *c, const uint8_t *data, size_t len, size_t *pos, size_t max,
                       const char **line, size_t *line_len)
 {

@@ -11,14 +11,29 @@ enum { TOKEN = 1, VALUE = 2, TARGET = 4, HOST = 8 };
 #define V (VALUE | TARGET)
 #define W (VALUE | TARGET | HOST)
 
-/* Which octets may stand where: in a token (RFC 9110 5.6.2), in a field value (5.5: visible, space, tab,
- * 0x80-0xff), in a request target (visible ASCII), in Host (RFC 3986 3.2.2, 3.2.3). */
+/* Which octets may stand where: in a token (RFC 9110 5.6.2), in a field value (5.5: visible,
+ * space, tab, 0x80-0xff), in a request target (visible ASCII), in Host (RFC 3986 3.2.2, 3.2.3).
+ */
 static const uint8_t classes[256] = {
-    ['\t'] = VALUE, [' '] = VALUE, ['!'] = H, ['"'] = V, ['#'] = T, ['$'] = H, ['%'] = H, ['&'] = H,
-    ['\''] = H, ['('] = W, [')'] = W, ['*'] = H, ['+'] = H, [','] = V, ['-'] = H, ['.'] = H, ['/'] = V,
-    ['0' ... '9'] = H, [':'] = W, [';'] = W, ['<'] = V, ['='] = W, ['>'] = V, ['?'] = V, ['@'] = V,
-    ['A' ... 'Z'] = H, ['['] = W, ['\\'] = V, [']'] = W, ['^'] = T, ['_'] = H, ['`'] = T,
-    ['a' ... 'z'] = H, ['{'] = V, ['|'] = T, ['}'] = V, ['~'] = H, [0x80 ... 0xff] = VALUE,
+    ['\t'] = VALUE,    [' '] = VALUE,
+    ['!'] = H,         ['"'] = V,
+    ['#'] = T,         ['$'] = H,
+    ['%'] = H,         ['&'] = H,
+    ['\''] = H,        ['('] = W,
+    [')'] = W,         ['*'] = H,
+    ['+'] = H,         [','] = V,
+    ['-'] = H,         ['.'] = H,
+    ['/'] = V,         ['0' ... '9'] = H,
+    [':'] = W,         [';'] = W,
+    ['<'] = V,         ['='] = W,
+    ['>'] = V,         ['?'] = V,
+    ['@'] = V,         ['A' ... 'Z'] = H,
+    ['['] = W,         ['\\'] = V,
+    [']'] = W,         ['^'] = T,
+    ['_'] = H,         ['`'] = T,
+    ['a' ... 'z'] = H, ['{'] = V,
+    ['|'] = T,         ['}'] = V,
+    ['~'] = H,         [0x80 ... 0xff] = VALUE,
 };
 
 /* Octets at the start of text that are of a class. */
@@ -62,7 +77,8 @@ static uint16_t content_length(struct h1_head *h, const char *value, size_t len)
 {
     uint64_t n = 0;
 
-    /* Twice, the same or not, or as a list: one of us and the proxy could take the other one. */
+    /* Twice, the same or not, or as a list: one of us and the proxy could take the other one.
+     */
     if (h->has_length || len == 0 || len > 18)
         return 400;
     for (size_t i = 0; i < len; i++) {
@@ -122,8 +138,8 @@ static uint16_t framing_field(struct h1_head *h, const struct http_field *f)
     }
 }
 
-uint16_t h1_field_line(struct h1_head *h, const char *line, size_t len, struct http_field *field,
-                       char *lower)
+uint16_t h1_field_line(struct h1_head *h, const char *line, size_t len,
+                       struct http_field *field, char *lower)
 {
     size_t n = span(line, len, TOKEN);
     const char *value = line + n + 1;

@@ -1,4 +1,5 @@
-/* h2.c - HTTP/2 (RFC 9113) by nghttp2: streams in, responses out, limits on what a client may cause.
+/* h2.c - HTTP/2 (RFC 9113) by nghttp2: streams in, responses out, limits on what a client may
+ * cause.
  *
  *      on_data --mem_recv--> on_header ... doh_end() --(hit)--> respond() --+
  *      on_flush <--kick-- respond() <--(miss, later)-- query_reply()        |
@@ -6,15 +7,18 @@
  *         +--mem_send--> HEADERS, DATA into `out` <-- nghttp2's queue <-- submit_response
  *
  * What a client can make us hold or do is bounded in one place each:
- *   - requests: at most max_streams objects, which counts those whose stream was reset while their
- *     query is still at work, so resetting (by either side) buys nothing;
+ *   - requests: at most max_streams objects, which counts those whose stream was reset while
+ * their query is still at work, so resetting (by either side) buys nothing;
  *   - octets: bodies and replies that wait count into `held`;
- *   - nuisance (resets, PING, SETTINGS, PRIORITY, empty DATA, stream errors): a token bucket, refilled
+ *   - nuisance (resets, PING, SETTINGS, empty DATA, stream errors): a token bucket, refilled
  *     by time and by answers that were taken;
  *   - anything at all without a request: `idle_octets`.
- * Beyond: GOAWAY with ENHANCE_YOUR_CALM and the end. nghttp2 bounds CONTINUATION and queued ACKs.
+ * Beyond: GOAWAY with ENHANCE_YOUR_CALM and the end. nghttp2 bounds CONTINUATION and queued
+ * ACKs.
  *
  * Owner: the stream's rider_state. Thread: one worker. */
+#include "autoconfig.h"
+
 #include <nghttp2/nghttp2.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,13 +32,13 @@
 #include "http/http.h"
 
 enum {
-    REPLY_INLINE = 512,              /* most replies, padded ones too (RFC 8467: 468) */
-    HELD_MAX = 2 * 1024 * 1024,      /* octets of bodies and replies of a connection */
-    IDLE_OCTETS_MAX = 1024 * 1024,   /* received since the last whole request */
+    REPLY_INLINE = 512,            /* most replies, padded ones too (RFC 8467: 468) */
+    HELD_MAX = 2 * 1024 * 1024,    /* octets of bodies and replies of a connection */
+    IDLE_OCTETS_MAX = 1024 * 1024, /* received since the last whole request */
     HEADERS_ABUSE = 4 * DOH_HEADERS_MAX,
-    BUDGET_MAX = 200,                /* nuisances at once, */
-    BUDGET_PER_S = 50,               /* and in the long run */
-    SPARE_MAX = 256,                 /* unused request objects a thread keeps */
+    BUDGET_MAX = 200,  /* nuisances at once, */
+    BUDGET_PER_S = 50, /* and in the long run */
+    SPARE_MAX = 256,   /* unused request objects a thread keeps */
     GOAWAY_FRAME = 9 + 8,
 };
 
@@ -66,11 +70,11 @@ struct h2 {
     uint32_t n_sending;      /* responses not all sent, stream open */
     uint32_t n_total;        /* requests of this connection's life */
     uint32_t budget;
-    uint64_t refilled_ms;    /* when the bucket last got something for time */
+    uint64_t refilled_ms; /* when the bucket last got something for time */
     size_t held, idle_octets;
-    bool greeted;            /* the client's SETTINGS came */
-    bool draining;           /* GOAWAY said: no new requests */
-    bool failed;             /* ends as soon as `out` is written */
+    bool greeted;  /* the client's SETTINGS came */
+    bool draining; /* GOAWAY said: no new requests */
+    bool failed;   /* ends as soon as `out` is written */
 };
 
 /* ---- request objects, kept for reuse by thread */
@@ -439,8 +443,6 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         return frame->hd.flags & NGHTTP2_FLAG_ACK ? 0 : spend(c, "SETTINGS");
     case NGHTTP2_PING:
         return frame->hd.flags & NGHTTP2_FLAG_ACK ? 0 : spend(c, "PING");
-    case NGHTTP2_PRIORITY:
-        return spend(c, "PRIORITY");
     default:
         return 0;
     }
@@ -596,6 +598,10 @@ static void init_once(void)
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
     nghttp2_option_set_no_closed_streams(session_options, 1);
+#ifdef HAVE_NGHTTP2_OPTION_SET_STREAM_RESET_RATE_LIMIT
+    /* Ours gives credit for answers that were taken; this one does not. */
+    nghttp2_option_set_stream_reset_rate_limit(session_options, UINT32_MAX, UINT32_MAX);
+#endif
 }
 
 bool http_h2_attach(struct stream *s, void *arg)

@@ -1,7 +1,8 @@
-/* http.h - DNS over HTTPS (RFC 8484) on a byte stream: HTTP/2 by nghttp2, HTTP/1.1, and the JSON API.
+/* http.h - DNS over HTTPS (RFC 8484) on a byte stream: HTTP/2 by nghttp2, HTTP/1.1, and the
+ * JSON API.
  *
- * Both versions share http/doh.c, which turns a request into a query and a reply into status, header fields and body.
- * Owner: riders belong to their stream. Thread: one worker. */
+ * Both versions share http/doh.c, which turns a request into a query and a reply into status,
+ * header fields and body. Owner: riders belong to their stream. Thread: one worker. */
 #ifndef PITH_HTTP_HTTP_H
 #define PITH_HTTP_HTTP_H
 
@@ -18,8 +19,9 @@ struct http_options {
     const char *const *paths; /* "/dns-query", ... */
     size_t n_paths;
     bool json;
-    const char *cors;                   /* access-control-allow-origin, NULL: none */
-    const struct cidr *trusted_proxies; /* peers whose X-Forwarded-For / Forwarded is believed */
+    const char *cors; /* access-control-allow-origin, NULL: none */
+    const struct cidr
+        *trusted_proxies; /* peers whose X-Forwarded-For / Forwarded is believed */
     size_t n_trusted_proxies;
     uint32_t max_streams; /* HTTP/2 streams, HTTP/1.1 pipelined requests in flight */
     uint32_t max_queries; /* of one connection's life, 0: any number */

@@ -22,7 +22,7 @@ struct fake_handler {
     size_t extra;
     struct query *held[FAKE_HELD_MAX];
     size_t n_held, n_submitted, n_cancelled, peak;
-    struct addr client; /* of the last query */
+    struct addr client;          /* of the last query */
     uint8_t msg[FAKE_REPLY_MAX]; /* the last query */
     size_t msg_len;
 };
@@ -31,9 +31,8 @@ static inline void fake_reply(struct fake_handler *h, struct query *q, const uin
                               size_t len)
 {
     static _Thread_local uint8_t out[FAKE_REPLY_MAX];
-    struct query_reply reply = {.verdict = h->verdict,
-                                .max_age_s = h->max_age_s,
-                                .private_answer = h->private_answer};
+    struct query_reply reply = {
+        .verdict = h->verdict, .max_age_s = h->max_age_s, .private_answer = h->private_answer};
 
     if (len < 12 && h->verdict == QUERY_ANSWER)
         reply.verdict = QUERY_MALFORMED;
@@ -108,7 +107,7 @@ static inline void fake_handler_init(struct fake_handler *h)
 struct fake_carrier {
     struct stream s; /* first */
     unsigned kicks;
-    bool ended;      /* the rider wants the stream to end */
+    bool ended; /* the rider wants the stream to end */
     bool aborted;
     struct buf rest; /* given, but not used yet */
 };

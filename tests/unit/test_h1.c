@@ -13,13 +13,14 @@
 #include "http_fake.h"
 
 /* www.example.com A, ID 0, RD; and its base64url. */
-static const uint8_t q1[] = {0,   0,   1,   0,   0, 1,   0,   0,   0,   0,   0,
+static const uint8_t q1[] = {0,   0,   1,   0,   0,   1,   0,   0,   0,   0,   0,
                              0,   3,   'w', 'w', 'w', 7,   'e', 'x', 'a', 'm', 'p',
                              'l', 'e', 3,   'c', 'o', 'm', 0,   0,   1,   0,   1};
 #define Q1_PATH "/dns-query?dns=AAABAAABAAAAAAAAA3d3dwdleGFtcGxlA2NvbQAAAQAB"
 #define HOST "host: dns.example\r\n"
 #define GET "GET " Q1_PATH " HTTP/1.1\r\n" HOST "\r\n"
-#define POST_HEAD "POST /dns-query HTTP/1.1\r\n" HOST "content-type: application/dns-message\r\n"
+#define POST_HEAD                                                                              \
+    "POST /dns-query HTTP/1.1\r\n" HOST "content-type: application/dns-message\r\n"
 
 struct rig {
     struct fake_handler handler;
@@ -61,8 +62,8 @@ static void send_text(struct rig *g, const char *text)
     fake_data(&g->carrier, text, strlen(text));
 }
 
-/* Takes one response off `out`. Its head (with a NUL) goes to head, its body to body. Returns the
- * status, 0 when there is no whole response. `bodiless`: of HEAD. */
+/* Takes one response off `out`. Its head (with a NUL) goes to head, its body to body. Returns
+ * the status, 0 when there is no whole response. `bodiless`: of HEAD. */
 struct response {
     int status;
     char head[2048];
@@ -188,8 +189,8 @@ static void post_chunked(void **state)
     assert_usable(g);
 }
 
-/* Everything two parsers could read in two ways, and plain nonsense: one response, then the end, and
- * nothing of what follows is taken for a request. */
+/* Everything two parsers could read in two ways, and plain nonsense: one response, then the
+ * end, and nothing of what follows is taken for a request. */
 static void malformed_is_400_and_close(void **state)
 {
     static const char *const bad[] = {
@@ -270,7 +271,7 @@ static void malformed_is_400_and_close(void **state)
         "GET /dns-\xc3\xbcry HTTP/1.1\r\n" HOST "\r\n",
         "CONNECT dns.example:443 HTTP/1.1\r\n" HOST "\r\n",
         "(GET) / HTTP/1.1\r\n" HOST "\r\n",
-        "\x16\x03\x01\x02\x00\x01\xfc\r\n",
+        "\x16\x03\x01\x02\x01\x01\xfc\r\n",
         "\r\n \r\n",
     };
 
