@@ -37,3 +37,12 @@ src_libpith_a_SOURCES += \
 # plain DNS over UDP
 src_libpith_a_SOURCES += \
 	src/udp.c src/udp.h
+
+# upstreams: getdns
+src_libpith_a_SOURCES += \
+	src/upstream.c src/upstream.h src/upstream_set.h \
+	src/upstream_ask.c src/upstream_choice.c src/upstream_watch.c \
+	src/upstream_context.c src/upstream_context.h \
+	src/upstream_health.c src/upstream_health.h \
+	src/upstream_loop.c src/upstream_loop.h \
+	src/upstream_mem.c src/upstream_mem.h

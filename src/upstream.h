@@ -56,6 +56,28 @@ upstream_ask(struct upstream_set *set, const struct upstream_question *question,
              void (*on_answer)(void *arg, const struct upstream_answer *answer), void *arg);
 void upstream_cancel(struct upstream_ask *ask);
 
+enum {
+    UPSTREAM_RCODES = 7, /* 0..5, and all others */
+    UPSTREAM_BUCKETS =
+        16, /* response times: the first is up to 1 ms, each next twice that, the last open */
+};
+
+/* What is known of one upstream; counters since it was first configured. */
+struct upstream_stats {
+    char text[128]; /* as configured */
+    enum upstream_transport transport;
+    bool well, down;  /* neither: in doubt */
+    uint32_t srtt_us; /* smoothed response time; 0: none yet */
+    uint64_t asks;    /* questions sent, each try */
+    uint64_t replies, timeouts, refused, closed, bad, truncated, resent, hedged, probes;
+    uint64_t rcode[UPSTREAM_RCODES];
+    uint64_t histogram[UPSTREAM_BUCKETS];
+};
+
+/* Upstream number i (from 0) in the order of the configuration; false: there is none. Thread:
+ * any. */
+bool upstream_stats(struct upstream_set *set, size_t i, struct upstream_stats *out);
+
 /* True while at least one upstream for any name is believed well. */
 bool upstream_well(const struct upstream_set *set);
 /* Called (from the loop) when an upstream came back: failures cached for network reasons are
@@ -64,5 +86,11 @@ void upstream_on_recovery(struct upstream_set *set, void (*on_recovery)(void *ar
 /* True when the upstream list has one that claims names below this (domains:), as for private
  * reverse zones. */
 bool upstream_claims(const struct upstream_set *set, const uint8_t *qname, size_t qname_len);
+
+/* One process-wide lock, held while a loop of libev or a context of getdns is created or
+ * destroyed: both libraries race otherwise. Whoever makes loops takes it around ev_loop_new()
+ * and ev_loop_destroy(). */
+void upstream_lock(void);
+void upstream_unlock(void);
 
 #endif

@@ -42,3 +42,8 @@ bench-cache: tests/bench/bench_cache$(EXEEXT) tests/bench/bench_hitrate$(EXEEXT)
 	tests/bench/bench_hitrate
 	-@if command -v valgrind >/dev/null; then \
 	    $(SHELL) $(top_srcdir)/tests/bench/count_instructions.sh tests/bench/bench_cache; fi
+
+EXTRA_PROGRAMS += tests/bench/bench_upstream
+tests_bench_bench_upstream_SOURCES = tests/bench/bench_upstream.c
+tests_bench_bench_upstream_LDADD = src/libpith.a tls/libtls.a src/dns/libdns.a src/core/libcore.a \
+	$(GETDNS_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(EV_LIBS)

@@ -1,0 +1,766 @@
+/* upstream_context.c - one getdns context a transport of an upstream. See upstream_context.h.
+ *
+ *   context --> generation (a getdns context and its loop)  <-- ticket --> query
+ *                  |  renew: while queries hang in it
+ *                  v
+ *               retired, destroyed once it is idle
+ *
+ * A ticket is what getdns carries as user argument. It outlives the query where getdns cannot
+ * be told to stop: on streams, where a cancelled query may be half written, and while a query
+ * waits for a descriptor. */
+#include "upstream_context.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getdns/getdns.h>
+#include <getdns/getdns_extra.h>
+#include <net/if.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "dns/edns.h"
+#include "dns/name.h"
+#include "upstream.h"
+#include "upstream_loop.h"
+#include "upstream_mem.h"
+
+enum {
+    IDLE_MS = 30000, /* an idle connection is kept this long, or what the server says */
+    GETDNS_TIMEOUT_MS = 10000, /* UDP: never reached, whoever asks cancels before */
+    RETIRED_MAX = 16,          /* old contexts still waiting for replies */
+    RETIRED_MS = 15000,        /* nothing is waited for this long */
+    PARKED_MAX = 32,           /* queries a context may have waiting for descriptors */
+    RESERVE = 4,               /* descriptors given up when there are no others */
+    RESERVE_S = 1,             /* and taken again so much later */
+    REASON_SIZE = 128,
+};
+
+struct upstream_ticket {
+    struct upstream_query *query; /* NULL: nobody waits */
+    struct upstream_generation *generation;
+    getdns_transaction_t transaction;
+    bool parked; /* waits for a descriptor; must not be cancelled */
+};
+
+struct upstream_generation {
+    struct upstream_loop loop; /* first: the hooks come with it */
+    struct upstream_engine *engine;
+    struct upstream_context *context;
+    getdns_context *getdns;
+    size_t in_flight, parked;
+    uint64_t replies; /* over the present connection */
+    bool connected;
+    bool stale; /* to be reset before the next send */
+    char certificate[REASON_SIZE];
+    uint64_t retired_ms;
+    struct upstream_generation *next; /* retired ones */
+};
+
+struct upstream_context {
+    struct upstream_engine *engine;
+    struct upstream_generation *generation;
+    struct upstream_target target;
+    bool renew;
+};
+
+struct upstream_engine {
+    struct ev_loop *loop;
+    const struct upstream_engine_hooks *hooks;
+    void *arg;
+    struct upstream_mem *mem;
+    getdns_dict *plain, *with_subnet; /* extensions, changed in place for each query */
+    struct upstream_query *done, **done_end;
+    struct upstream_generation *retired;
+    size_t n_retired;
+    ev_timer wake; /* never started, only fed: outcomes that no event of getdns delivers */
+    ev_timer reserve_timer;
+    int reserve[RESERVE];
+    bool settling;
+    uint8_t rx[DNS_UDP_SIZE + 1]; /* the datagram that is looked at */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void upstream_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void upstream_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- what came back */
+
+/* The question of a message that may be no more than that. */
+static bool question_fits(const struct upstream_query *q, const uint8_t *msg, size_t len)
+{
+    size_t end = DNS_HEADER_SIZE + q->qname_len;
+    return len >= end + 4 && dns_read16(msg + 4) == 1 &&
+           name_wire_len(msg + DNS_HEADER_SIZE, len - DNS_HEADER_SIZE) == q->qname_len &&
+           name_equal(msg + DNS_HEADER_SIZE, q->qname_len, q->qname, q->qname_len) &&
+           dns_read16(msg + end) == q->qtype && dns_read16(msg + end + 2) == DNS_CLASS_IN;
+}
+
+/* RFC 7871 7.3: a reply that is made for another subnet is not ours. */
+static bool subnet_fits(const struct upstream_query *q, const struct dns_reply *r)
+{
+    size_t len;
+    const uint8_t *data = q->subnet && r->has_opt
+                              ? edns_option(r->options, r->options_len, DNS_OPTION_ECS, &len)
+                              : NULL;
+    struct ecs got;
+    if (!data)
+        return true;
+    return ecs_parse(&got, data, len) && ecs_equal(&got, q->subnet);
+}
+
+/* Sets the outcome to what this message is to q. */
+static void judge(struct upstream_query *q, uint8_t *msg, size_t len, bool datagram)
+{
+    q->outcome = OUTCOME_BAD;
+    q->octets = msg;
+    if (len < DNS_HEADER_SIZE)
+        return;
+    uint16_t flags = dns_read16(msg + 2);
+    if (!(flags & DNS_QR) || flags & DNS_OPCODE || !question_fits(q, msg, len))
+        return;
+    q->other_case = memcmp(msg + DNS_HEADER_SIZE, q->qname, q->qname_len) != 0;
+    if (datagram && (flags & DNS_TC || len > DNS_UDP_SIZE || (q->other_case && q->exact_case)))
+        q->outcome = OUTCOME_TRUNCATED;
+    else if (!(flags & DNS_TC) && reply_parse(&q->reply, msg, len) && subnet_fits(q, &q->reply))
+        q->outcome = OUTCOME_REPLY;
+}
+
+static void judge_dict(struct upstream_query *q)
+{
+    getdns_list *list;
+    getdns_bindata *wire;
+    q->outcome = OUTCOME_BAD;
+    if (getdns_dict_get_list(q->dict, "replies_full", &list) == GETDNS_RETURN_GOOD &&
+        getdns_list_get_bindata(list, 0, &wire) == GETDNS_RETURN_GOOD)
+        judge(q, wire->data, wire->size, false);
+}
+
+/* ---- delivery */
+
+static void finish(struct upstream_engine *e, struct upstream_query *q, enum upstream_outcome o)
+{
+    q->outcome = o;
+    q->done = true;
+    q->next = NULL;
+    *e->done_end = q;
+    e->done_end = &q->next;
+}
+
+static struct upstream_query *next_done(struct upstream_engine *e)
+{
+    struct upstream_query *q = e->done;
+    if (q) {
+        if (!(e->done = q->next))
+            e->done_end = &e->done;
+        q->done = false;
+    }
+    return q;
+}
+
+static void generation_destroy(struct upstream_generation *g);
+
+static void reap(struct upstream_engine *e)
+{
+    struct upstream_generation **p = &e->retired, *g;
+    while ((g = *p)) {
+        if (g->in_flight && clock_now_ms() - g->retired_ms < RETIRED_MS) {
+            p = &g->next;
+            continue;
+        }
+        *p = g->next;
+        e->n_retired--;
+        generation_destroy(g);
+    }
+}
+
+/* Delivers what is done. Runs with nothing of getdns on the stack, and not within itself. */
+static void settle(struct upstream_engine *e)
+{
+    struct upstream_query *q;
+    if (e->settling)
+        return;
+    e->settling = true;
+    do {
+        while ((q = next_done(e))) {
+            getdns_dict *dict = q->dict;
+            if (dict)
+                judge_dict(q);
+            q->dict = NULL;
+            e->hooks->on_outcome(e->arg, q); /* may free q */
+            getdns_dict_destroy(dict);
+        }
+        if (e->retired)
+            reap(e);
+    } while (e->done);
+    e->settling = false;
+}
+
+static void wake_cb(struct ev_loop *loop, ev_timer *t, int revents)
+{
+    (void)loop;
+    (void)revents;
+    settle(t->data);
+}
+
+static enum upstream_outcome error_outcome(const struct upstream_generation *g,
+                                           const struct upstream_query *q)
+{
+    return g->loop.stream && (g->replies || !q->fresh) ? OUTCOME_CLOSED : OUTCOME_REFUSED;
+}
+
+static void callback(getdns_context *c, getdns_callback_type_t type, getdns_dict *response,
+                     void *userarg, getdns_transaction_t transaction)
+{
+    (void)c;
+    (void)transaction;
+    struct upstream_ticket *t = userarg;
+    struct upstream_generation *g = t->generation;
+    struct upstream_query *q = t->query;
+    struct upstream_engine *e = g->engine;
+    bool stream = g->loop.stream;
+    g->in_flight--;
+    g->loop.completions++;
+    if (t->parked)
+        g->parked--;
+    upstream_mem_free(e->mem, t);
+    if (stream && type == GETDNS_CALLBACK_COMPLETE)
+        g->replies++;
+    if (stream && type == GETDNS_CALLBACK_ERROR)
+        g->stale = true;
+    if (!q) {
+        if (stream && type == GETDNS_CALLBACK_COMPLETE && g->context)
+            e->hooks->on_late(e->arg, g->context->target.user);
+        getdns_dict_destroy(response);
+        return;
+    }
+    q->ticket = NULL;
+    switch (type) {
+    case GETDNS_CALLBACK_COMPLETE:
+        finish(e, q, q->outcome); /* UDP: as on_datagram() judged it */
+        if (stream)
+            q->dict = response;
+        break;
+    case GETDNS_CALLBACK_TIMEOUT:
+        finish(e, q, OUTCOME_TIMEOUT);
+        break;
+    case GETDNS_CALLBACK_CANCEL:
+        finish(e, q, OUTCOME_LOCAL);
+        break;
+    default:
+        finish(e, q, error_outcome(g, q));
+    }
+    if (!q->dict)
+        getdns_dict_destroy(response);
+}
+
+/* ---- hooks of the loop */
+
+static enum upstream_datagram on_datagram(struct upstream_loop *l, void *query, int fd)
+{
+    struct upstream_generation *g = (struct upstream_generation *)l;
+    struct upstream_engine *e = g->engine;
+    struct upstream_ticket *t = query;
+    struct upstream_query *q = t->query;
+    ssize_t n = recv(fd, e->rx, sizeof e->rx, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+    if (n < 0) {
+        if (errno == EAGAIN || errno == EINTR)
+            return DATAGRAM_DROP;
+        /* The peek took the error off the socket, getdns would wait for ever. */
+        upstream_query_abandon(q);
+        finish(e, q, OUTCOME_REFUSED);
+        return DATAGRAM_GONE;
+    }
+    judge(q, e->rx, (size_t)n, true);
+    if (q->outcome != OUTCOME_BAD)
+        return DATAGRAM_PASS;
+    (void)!recv(fd, e->rx, sizeof e->rx, MSG_DONTWAIT);
+    e->hooks->on_bad_datagram(e->arg, q);
+    return DATAGRAM_DROP;
+}
+
+static void on_foreign(struct upstream_loop *l, void *query)
+{
+    struct upstream_generation *g = (struct upstream_generation *)l;
+    struct upstream_ticket *t = query;
+    if (t->query)
+        g->engine->hooks->on_bad_datagram(g->engine->arg, t->query);
+}
+
+static void on_connection(struct upstream_loop *l, bool open)
+{
+    struct upstream_generation *g = (struct upstream_generation *)l;
+    g->connected = open;
+    g->replies = 0;
+    if (open)
+        g->certificate[0] = '\0';
+    else
+        g->stale = true; /* half a message may be left in its buffer */
+}
+
+static void on_tail(struct upstream_loop *l)
+{
+    settle(((struct upstream_generation *)l)->engine);
+}
+
+/* The one thing that getdns says nowhere but in its log. */
+static void log_cb(void *arg, uint64_t systems, getdns_loglevel_type level, const char *fmt,
+                   va_list ap)
+{
+    (void)systems;
+    (void)level;
+    struct upstream_generation *g = arg;
+    char line[512];
+    if (!strstr(fmt, "Verify fail"))
+        return;
+    vsnprintf(line, sizeof line, fmt, ap);
+    line[strcspn(line, "\n")] = '\0';
+    const char *why = strstr(line, "*Failure* - ");
+    snprintf(g->certificate, sizeof g->certificate, "certificate not accepted: %s",
+             why ? why + 12 : "no certificate");
+    log_clean(g->certificate);
+}
+
+/* ---- making a getdns context */
+
+static getdns_dict *pin_dict(const uint8_t pin[32])
+{
+    getdns_bindata digest = {6, (uint8_t *)(uintptr_t) "sha256"};
+    getdns_bindata value = {32, (uint8_t *)(uintptr_t)pin};
+    getdns_dict *d = getdns_dict_create();
+    if (d && !getdns_dict_set_bindata(d, "digest", &digest) &&
+        !getdns_dict_set_bindata(d, "value", &value))
+        return d;
+    getdns_dict_destroy(d);
+    return NULL;
+}
+
+static bool set_pins(getdns_dict *d, const struct upstream_target *t)
+{
+    getdns_list *list = getdns_list_create();
+    bool ok = list != NULL;
+    for (size_t i = 0; ok && i < t->n_pins; i++) {
+        getdns_dict *pin = pin_dict(t->pins[i]);
+        ok = pin && !getdns_list_set_dict(list, i, pin);
+        getdns_dict_destroy(pin);
+    }
+    ok = ok && !getdns_dict_set_list(d, "tls_pubkey_pinset", list);
+    getdns_list_destroy(list);
+    return ok;
+}
+
+static bool set_text(getdns_dict *d, const char *key, const char *text)
+{
+    getdns_bindata b = {strlen(text), (uint8_t *)(uintptr_t)text};
+    return getdns_dict_set_bindata(d, key, &b) == GETDNS_RETURN_GOOD;
+}
+
+/* The upstream as getdns wants it, in a list of one. */
+static getdns_list *upstream_list(const struct upstream_target *t)
+{
+    getdns_bindata address = {addr_ip_len(t->addr.family), (uint8_t *)(uintptr_t)t->addr.ip};
+    getdns_list *list = getdns_list_create();
+    getdns_dict *d = getdns_dict_create();
+    char scope[16];
+    snprintf(scope, sizeof scope, "%u", (unsigned)t->addr.scope_id);
+    bool ok = list && d && !getdns_dict_set_bindata(d, "address_data", &address) &&
+              !getdns_dict_set_int(d, "port", t->addr.port) &&
+              !getdns_dict_set_int(d, "tls_port", t->addr.port);
+    if (t->addr.scope_id)
+        ok = ok && set_text(d, "scope_id", scope);
+    if (t->transport == UPSTREAM_TLS && t->tls_name)
+        ok = ok && set_text(d, "tls_auth_name", t->tls_name);
+    if (t->transport == UPSTREAM_TLS && t->n_pins)
+        ok = ok && set_pins(d, t);
+    ok = ok && !getdns_list_set_dict(list, 0, d);
+    getdns_dict_destroy(d);
+    if (ok)
+        return list;
+    getdns_list_destroy(list);
+    return NULL;
+}
+
+static bool set_upstream(struct upstream_generation *g)
+{
+    getdns_list *list = upstream_list(&g->context->target);
+    bool ok = list && !getdns_context_set_upstream_recursive_servers(g->getdns, list);
+    getdns_list_destroy(list);
+    return ok;
+}
+
+static bool set_up(struct upstream_generation *g)
+{
+    static const getdns_transport_list_t transports[] = {
+        [UPSTREAM_UDP] = GETDNS_TRANSPORT_UDP,
+        [UPSTREAM_TCP] = GETDNS_TRANSPORT_TCP,
+        [UPSTREAM_TLS] = GETDNS_TRANSPORT_TLS,
+    };
+    const struct upstream_target *t = &g->context->target;
+    getdns_context *c = g->getdns;
+    getdns_namespace_t dns = GETDNS_NAMESPACE_DNS;
+    getdns_transport_list_t transport = transports[t->transport];
+    return !getdns_context_set_resolution_type(c, GETDNS_RESOLUTION_STUB) &&
+           !getdns_context_set_namespaces(c, 1, &dns) &&
+           !getdns_context_set_append_name(c, GETDNS_APPEND_NAME_NEVER) &&
+           !getdns_context_set_dns_transport_list(c, 1, &transport) &&
+           !getdns_context_set_edns_maximum_udp_payload_size(c, DNS_UDP_SIZE) &&
+           !getdns_context_set_timeout(c, GETDNS_TIMEOUT_MS) &&
+           !getdns_context_set_logfunc(c, g, GETDNS_LOG_UPSTREAM_STATS, GETDNS_LOG_ERR,
+                                       log_cb) &&
+           set_upstream(g) && !getdns_context_set_idle_timeout(c, IDLE_MS) &&
+           (t->transport != UPSTREAM_TLS ||
+            (!getdns_context_set_tls_authentication(c, GETDNS_AUTHENTICATION_REQUIRED) &&
+             (!t->ca || !getdns_context_set_tls_ca_file(c, t->ca)))) &&
+           !getdns_context_set_eventloop(c, &g->loop.base);
+}
+
+static void generation_destroy(struct upstream_generation *g)
+{
+    if (g->getdns) {
+        upstream_lock();
+        getdns_context_destroy(g->getdns);
+        upstream_unlock();
+    }
+    if (g->loop.active)
+        log_debug("upstream: a context of getdns left %zu events", g->loop.active);
+    upstream_loop_deinit(&g->loop);
+    free(g);
+}
+
+static struct upstream_generation *generation_create(struct upstream_context *c)
+{
+    static const struct upstream_loop_hooks hooks = {on_datagram, on_foreign, on_connection,
+                                                     on_tail};
+    struct upstream_generation *g = calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
+    upstream_loop_init(&g->loop, c->engine->loop, c->target.transport != UPSTREAM_UDP, &hooks);
+    g->loop.peer_len = addr_to_sockaddr(&c->target.addr, &g->loop.peer);
+    g->loop.idle_ms = IDLE_MS;
+    g->engine = c->engine;
+    g->context = c;
+    upstream_lock();
+    getdns_return_t r = getdns_context_create_with_extended_memory_functions(
+        &g->getdns, 0, c->engine->mem, upstream_mem_malloc, upstream_mem_realloc,
+        upstream_mem_free);
+    bool ok = r == GETDNS_RETURN_GOOD && set_up(g);
+    upstream_unlock();
+    if (ok)
+        return g;
+    if (r != GETDNS_RETURN_GOOD)
+        g->getdns = NULL;
+    generation_destroy(g);
+    return NULL;
+}
+
+struct upstream_context *upstream_context_create(struct upstream_engine *e,
+                                                 const struct upstream_target *target)
+{
+    struct upstream_context *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->engine = e;
+    c->target = *target;
+    if ((c->generation = generation_create(c)))
+        return c;
+    log_error("upstream: getdns does not make a context (memory or descriptors are out)");
+    free(c);
+    return NULL;
+}
+
+static void retire(struct upstream_generation *g)
+{
+    struct upstream_engine *e = g->engine;
+    g->retired_ms = clock_now_ms();
+    g->next = e->retired;
+    e->retired = g;
+    e->n_retired++;
+}
+
+void upstream_context_destroy(struct upstream_context *c)
+{
+    if (!c)
+        return;
+    struct upstream_engine *e = c->engine;
+    for (struct upstream_generation **p = &e->retired, *g; (g = *p);) {
+        if (g->context != c) {
+            p = &g->next;
+            continue;
+        }
+        *p = g->next;
+        e->n_retired--;
+        generation_destroy(g);
+    }
+    generation_destroy(c->generation);
+    settle(e);
+    free(c);
+}
+
+/* ---- sending */
+
+/* Makes the context fit to send: what is left of failures is cleared away. */
+static bool make_ready(struct upstream_context *c)
+{
+    struct upstream_generation *g = c->generation;
+    bool stuck = g->parked && g->parked == g->in_flight; /* nothing will ever wake them */
+    if (!g->stale && !c->renew && !stuck)
+        return true;
+    if (g->in_flight == 0 && !c->renew) {
+        g->stale = !set_upstream(g);
+        return !g->stale;
+    }
+    if (c->engine->n_retired >= RETIRED_MAX)
+        return !stuck;
+    struct upstream_generation *fresh = generation_create(c);
+    if (!fresh)
+        return false;
+    c->renew = false;
+    c->generation = fresh;
+    memcpy(fresh->certificate, g->certificate, sizeof g->certificate);
+    retire(g);
+    return true;
+}
+
+static getdns_dict *extensions(struct upstream_engine *e, const struct upstream_query *q)
+{
+    getdns_dict *d = q->subnet ? e->with_subnet : e->plain;
+    getdns_return_t r = getdns_dict_set_int(d, "/header/cd", q->checking_disabled);
+    r |= getdns_dict_set_int(d, "/add_opt_parameters/do_bit", q->dnssec_ok);
+    if (q->subnet) {
+        uint8_t option[ECS_OPTION_MAX];
+        struct ecs subnet = *q->subnet;
+        subnet.scope = 0;
+        getdns_bindata data = {ecs_write(&subnet, option), option};
+        r |= getdns_dict_set_bindata(d, "/add_opt_parameters/options/0/option_data", &data);
+    }
+    return r == GETDNS_RETURN_GOOD ? d : NULL;
+}
+
+/* Gives up the reserve; true when there was one. */
+static bool use_reserve(struct upstream_engine *e)
+{
+    bool any = false;
+    for (size_t i = 0; i < RESERVE; i++) {
+        if (e->reserve[i] >= 0) {
+            close(e->reserve[i]);
+            any = true;
+        }
+        e->reserve[i] = -1;
+    }
+    if (any)
+        ev_timer_start(e->loop, &e->reserve_timer);
+    return any;
+}
+
+static void fill_reserve(struct ev_loop *loop, ev_timer *t, int revents)
+{
+    (void)revents;
+    struct upstream_engine *e = t->data;
+    for (size_t i = 0; i < RESERVE; i++)
+        if (e->reserve[i] < 0 && (e->reserve[i] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
+            return; /* the timer repeats */
+    ev_timer_stop(loop, t);
+}
+
+enum sent { SENT, SENT_PARKED, SENT_UNAVAILABLE, SENT_FAILED };
+
+static enum sent hand_over(struct upstream_context *c, struct upstream_query *q)
+{
+    struct upstream_generation *g = c->generation;
+    struct upstream_engine *e = c->engine;
+    char name[NAME_TEXT_SIZE];
+    getdns_dict *ext = extensions(e, q);
+    struct upstream_ticket *t = upstream_mem_malloc(e->mem, sizeof *t);
+    if (!ext || !t || g->parked >= PARKED_MAX) {
+        upstream_mem_free(e->mem, t);
+        return SENT_FAILED;
+    }
+    *t = (struct upstream_ticket){.query = q, .generation = g};
+    q->ticket = t;
+    q->fresh = g->replies == 0;
+    g->in_flight++;
+    g->loop.sending = t;
+    g->loop.scheduled = false;
+    if (g->loop.stream)
+        (void)getdns_context_set_timeout(g->getdns, q->timeout_ms);
+    getdns_transaction_t transaction = 0;
+    getdns_return_t r = getdns_general(g->getdns, name_to_text(q->qname, q->qname_len, name),
+                                       q->qtype, ext, t, &transaction, callback);
+    g->loop.sending = NULL;
+    if (r != GETDNS_RETURN_GOOD) {
+        q->ticket = NULL;
+        g->in_flight--;
+        upstream_mem_free(e->mem, t);
+        return r == GETDNS_RETURN_NO_UPSTREAM_AVAILABLE ? SENT_UNAVAILABLE : SENT_FAILED;
+    }
+    if (!q->ticket) /* called back already */
+        return SENT;
+    t->transaction = transaction;
+    if (g->loop.scheduled)
+        return SENT;
+    t->parked = true;
+    g->parked++;
+    t->query = NULL;
+    q->ticket = NULL;
+    return SENT_PARKED;
+}
+
+void upstream_context_send(struct upstream_context *c, struct upstream_query *q)
+{
+    struct upstream_engine *e = c->engine;
+    enum sent r = SENT_FAILED;
+    q->engine = e;
+    q->ticket = NULL;
+    q->done = false;
+    q->dict = NULL;
+    q->outcome = OUTCOME_BAD;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        if (!make_ready(c))
+            break;
+        r = hand_over(c, q);
+        if (r == SENT_UNAVAILABLE)
+            c->generation->stale = true; /* an old verdict may be all that stands in the way */
+        else if (r != SENT_PARKED || !use_reserve(e))
+            break;
+    }
+    if (r == SENT_UNAVAILABLE)
+        finish(e, q, OUTCOME_REFUSED);
+    else if (r != SENT)
+        finish(e, q, OUTCOME_LOCAL);
+    if (e->done && !e->settling)
+        ev_feed_event(e->loop, &e->wake, EV_TIMER);
+}
+
+static void forget_done(struct upstream_engine *e, struct upstream_query *q)
+{
+    struct upstream_query **p = &e->done;
+    while (*p && *p != q)
+        p = &(*p)->next;
+    if (*p)
+        *p = q->next;
+    if (e->done_end == &q->next)
+        e->done_end = p;
+    q->done = false;
+    getdns_dict_destroy(q->dict);
+    q->dict = NULL;
+}
+
+void upstream_query_abandon(struct upstream_query *q)
+{
+    struct upstream_ticket *t = q->ticket;
+    if (q->done)
+        forget_done(q->engine, q);
+    if (!t)
+        return;
+    struct upstream_generation *g = t->generation;
+    q->ticket = NULL;
+    t->query = NULL;
+    if (!g->loop.stream && !t->parked)
+        (void)getdns_cancel_callback(g->getdns, t->transaction);
+}
+
+/* ---- the rest */
+
+void upstream_context_reset(struct upstream_context *c)
+{
+    c->generation->stale = true;
+}
+
+void upstream_context_renew(struct upstream_context *c)
+{
+    c->renew = true;
+}
+
+size_t upstream_context_in_flight(const struct upstream_context *c)
+{
+    return c->generation->in_flight;
+}
+
+uint64_t upstream_context_replies(const struct upstream_context *c)
+{
+    return c->generation->replies;
+}
+
+bool upstream_context_connected(const struct upstream_context *c)
+{
+    return c->generation->connected;
+}
+
+const char *upstream_context_certificate_failure(const struct upstream_context *c)
+{
+    return c->generation->certificate[0] ? c->generation->certificate : NULL;
+}
+
+static getdns_dict *make_extensions(bool subnet)
+{
+    static uint8_t none[4];
+    getdns_bindata data = {sizeof none, none};
+    getdns_dict *d = getdns_dict_create();
+    if (!d)
+        return NULL;
+    getdns_return_t r = getdns_dict_set_int(d, "/header/rd", 1);
+    r |= getdns_dict_set_int(d, "/header/ad", 1);
+    r |= getdns_dict_set_int(d, "/header/cd", 0);
+    r |= getdns_dict_set_int(d, "/add_opt_parameters/do_bit", 0);
+    if (subnet) {
+        r |=
+            getdns_dict_set_int(d, "/add_opt_parameters/options/0/option_code", DNS_OPTION_ECS);
+        r |= getdns_dict_set_bindata(d, "/add_opt_parameters/options/0/option_data", &data);
+    }
+    if (r == GETDNS_RETURN_GOOD)
+        return d;
+    getdns_dict_destroy(d);
+    return NULL;
+}
+
+struct upstream_engine *upstream_engine_create(struct ev_loop *loop,
+                                               const struct upstream_engine_hooks *hooks,
+                                               void *arg)
+{
+    struct upstream_engine *e = calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->loop = loop;
+    e->hooks = hooks;
+    e->arg = arg;
+    e->done_end = &e->done;
+    ev_timer_init(&e->wake, wake_cb, 0.0, 0.0);
+    e->wake.data = e;
+    ev_timer_init(&e->reserve_timer, fill_reserve, RESERVE_S, RESERVE_S);
+    e->reserve_timer.data = e;
+    for (size_t i = 0; i < RESERVE; i++)
+        e->reserve[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    e->mem = upstream_mem_create();
+    e->plain = make_extensions(false);
+    e->with_subnet = make_extensions(true);
+    if (e->mem && e->plain && e->with_subnet)
+        return e;
+    upstream_engine_destroy(e);
+    return NULL;
+}
+
+void upstream_engine_destroy(struct upstream_engine *e)
+{
+    if (!e)
+        return;
+    (void)use_reserve(e);
+    ev_timer_stop(e->loop, &e->reserve_timer);
+    ev_clear_pending(e->loop, &e->wake);
+    getdns_dict_destroy(e->plain);
+    getdns_dict_destroy(e->with_subnet);
+    upstream_mem_destroy(e->mem);
+    free(e);
+}

@@ -1,0 +1,171 @@
+/* upstream_set.h - what the files behind upstream.h share: set, roster, upstream, ask, try.
+ *
+ *   set --> roster (one a configuration) --> upstream (health, contexts)
+ *              ^                                ^
+ *              +---- ask ----> try, try, ... ---+
+ *
+ * A roster lives until its last ask has ended; upstreams that a new configuration has as well
+ * go on in the new roster, with their connections and all that was learned of them. Thread: all
+ * of it belongs to the set's worker, but for the counters, which any thread may read. */
+#ifndef PITH_UPSTREAM_SET_H
+#define PITH_UPSTREAM_SET_H
+
+#include <ev.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "upstream.h"
+#include "upstream_context.h"
+#include "upstream_health.h"
+
+enum {
+    ROSTER_MAX = 64, /* upstreams in use: candidates are a mask */
+};
+
+enum counter {
+    COUNT_ASKS,
+    COUNT_REPLIES,
+    COUNT_TIMEOUTS,
+    COUNT_REFUSED,
+    COUNT_CLOSED,
+    COUNT_BAD,
+    COUNT_TRUNCATED,
+    COUNT_RESENT,
+    COUNT_HEDGED,
+    COUNT_PROBES,
+    COUNTERS,
+};
+
+struct upstream {
+    struct upstream_set *set;
+    struct config *config; /* referenced: owns what `is` points to */
+    const struct config_upstream *is;
+    unsigned refs;                       /* rosters it is in */
+    struct upstream_context *main, *tcp; /* tcp: for TC; NULL until first needed */
+    struct upstream_health health;
+    size_t outstanding;   /* open tries */
+    uint64_t reply_us;    /* the last good reply */
+    uint64_t reset_us;    /* when the stream was last given up */
+    uint64_t measured_us; /* when its response time was last looked for */
+    bool mangles_case;    /* its replies do not keep the case of the question */
+    bool logged_down;
+    ev_timer timer;  /* of the probe */
+    unsigned probes; /* probes open */
+    _Atomic uint64_t count[COUNTERS], rcode[UPSTREAM_RCODES], histogram[UPSTREAM_BUCKETS];
+    _Atomic uint32_t srtt_us, state;
+};
+
+struct roster {
+    struct config *config; /* referenced */
+    size_t refs;           /* asks, and 1 for being the current one */
+    size_t n;
+    bool any_domains;
+    struct roster *next; /* of those to be freed */
+    struct upstream *list[];
+};
+
+enum ask_kind {
+    ASK_QUESTION,
+    ASK_MEASURE, /* only for the response time */
+    ASK_PROBE,   /* of one upstream, down or not */
+};
+
+struct upstream_try {
+    struct upstream_query query; /* first */
+    struct upstream_ask *ask;
+    struct upstream *upstream;
+    struct upstream_try *next; /* the ask's, newest first; or the free list */
+    uint64_t sent_us, late_us;
+    bool over_tcp, late, timed_out, bad;
+    uint64_t replies_before;
+};
+
+struct upstream_ask {
+    struct upstream_set *set;
+    struct roster *roster;
+    enum ask_kind kind;
+    uint8_t qname[DNS_NAME_MAX];
+    size_t qname_len;
+    uint16_t qtype;
+    bool dnssec_ok, checking_disabled, has_subnet;
+    struct ecs subnet;
+    void (*on_answer)(void *arg, const struct upstream_answer *answer);
+    void *arg;
+
+    ev_timer timer;
+    uint64_t candidates;        /* who may be asked: bits by index in the roster */
+    uint64_t used;              /* who was asked in this round */
+    struct upstream_try *tries; /* open ones */
+    unsigned sends, rounds, free_retries, resends;
+    uint64_t deadline_us, round_end_us;
+    uint64_t hedge_us, resend_us; /* 0: not planned */
+    bool hopeless, failed_over, finished;
+    enum health_sign sign; /* the latest trouble, for the EDE text */
+    bool any_sign, only_local;
+    const struct upstream *blamed; /* whose trouble it was */
+    uint8_t *saved; /* a SERVFAIL or REFUSED, handed out when nobody knows better */
+    size_t saved_len;
+    bool saved_trust_ad;
+    struct upstream_ask *prev, *next;
+};
+
+struct upstream_set {
+    struct ev_loop *loop;
+    struct upstream_engine *engine;
+    struct roster *roster;
+    struct roster *old;    /* rosters without asks, to be freed by sweep */
+    ev_timer sweep;        /* never started, only fed */
+    pthread_mutex_t mutex; /* the roster's place, against readers in other threads */
+    struct upstream_ask *asks;
+    size_t n_asks;
+    struct upstream_ask *free_asks;
+    struct upstream_try *free_tries;
+    unsigned turn;          /* round-robin */
+    unsigned hedge_credits; /* in hundredths of a hedge */
+    uint8_t random[256];
+    size_t random_used;
+    bool destroying;
+    void (*on_recovery)(void *arg);
+    void *recovery_arg;
+};
+
+static inline void upstream_count(_Atomic uint64_t *v)
+{
+    atomic_store_explicit(v, atomic_load_explicit(v, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+uint32_t upstream_set_random(struct upstream_set *s);
+void upstream_set_leave(struct upstream_set *s, struct roster *r);
+/* Which upstreams a name belongs to: longest suffix wins. */
+uint64_t roster_candidates(const struct roster *r, const uint8_t *qname, size_t qname_len);
+
+/* upstream_ask.c */
+struct upstream_ask *
+ask_start(struct upstream_set *s, enum ask_kind kind, const struct upstream_question *q,
+          uint64_t candidates,
+          void (*on_answer)(void *arg, const struct upstream_answer *answer), void *arg);
+void ask_on_outcome(void *set, struct upstream_query *q);
+void ask_on_bad_datagram(void *set, struct upstream_query *q);
+void ask_on_late(void *set, void *upstream);
+
+/* upstream_choice.c: which of the candidates is asked next; -1: none. Those in `avoid` are left
+ * out. */
+int choice_next(struct upstream_set *s, const struct roster *r, uint64_t candidates,
+                uint64_t avoid);
+/* Candidates that are not down. */
+uint64_t choice_alive(const struct roster *r, uint64_t candidates);
+/* Candidates that are well. */
+uint64_t choice_well(const struct roster *r, uint64_t candidates);
+/* Somebody whose response time should be looked at again; -1: nobody. */
+int choice_measure(struct upstream_set *s, const struct roster *r, uint64_t candidates);
+
+/* upstream_watch.c: health and who is told of it. */
+void watch_start(struct upstream *u);
+void watch_stop(struct upstream *u);
+void watch_good(struct upstream *u, uint64_t now_us, uint32_t rtt_us);
+void watch_bad(struct upstream *u, uint64_t now_us, enum health_sign sign);
+/* What is wrong with it, for logs and EDE: never NULL. */
+const char *watch_reason(const struct upstream *u, enum health_sign sign);
+
+#endif

@@ -1,0 +1,201 @@
+/* upstream_watch.c - the health of upstreams at work: probes, state changes, who is told.
+ *
+ * The workers share no state, but one line a change is logged for all of them: the first that
+ * finds an upstream down says so, and the last that finds it well again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "dns/rrtype.h"
+#include "upstream_set.h"
+
+enum {
+    PROBES_MAX = 4,           /* open ones an upstream: the next starts though the last hangs */
+    PATIENCE_MIN_US = 400000, /* for a suspect's probe, when others are well */
+};
+
+/* ---- the log */
+
+struct down {
+    struct down *next;
+    unsigned workers; /* that find it down */
+    uint64_t since_ms;
+    char text[];
+};
+
+static pthread_mutex_t downs_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct down *downs;
+
+static const char *transport_text(const struct upstream *u)
+{
+    static const char *const text[] = {"udp", "tcp", "tls"};
+    return text[u->is->transport];
+}
+
+static void log_down(struct upstream *u)
+{
+    const char *text = u->is->text;
+    struct down *d;
+    pthread_mutex_lock(&downs_mutex);
+    for (d = downs; d && strcmp(d->text, text); d = d->next)
+        ;
+    if (!d && (d = calloc(1, sizeof *d + strlen(text) + 1))) {
+        strcpy(d->text, text);
+        d->since_ms = clock_now_ms();
+        d->next = downs;
+        downs = d;
+        log_info("upstream %s (%s) is down: %s", text, transport_text(u),
+                 watch_reason(u, u->health.sign));
+    }
+    if (d) {
+        d->workers++;
+        u->logged_down = true;
+    }
+    pthread_mutex_unlock(&downs_mutex);
+}
+
+static void log_up(struct upstream *u, bool silent)
+{
+    if (!u->logged_down)
+        return;
+    u->logged_down = false;
+    pthread_mutex_lock(&downs_mutex);
+    struct down **p = &downs;
+    while (*p && strcmp((*p)->text, u->is->text))
+        p = &(*p)->next;
+    struct down *d = *p;
+    if (d && --d->workers == 0) {
+        *p = d->next;
+        if (!silent)
+            log_info("upstream %s (%s) is back after %.1f s", d->text, transport_text(u),
+                     (double)(clock_now_ms() - d->since_ms) / 1000.0);
+        free(d);
+    }
+    pthread_mutex_unlock(&downs_mutex);
+}
+
+const char *watch_reason(const struct upstream *u, enum health_sign sign)
+{
+    const char *why = u && u->main ? upstream_context_certificate_failure(u->main) : NULL;
+    return why && sign == SIGN_REFUSED ? why : upstream_health_sign_text(sign);
+}
+
+/* ---- probes */
+
+static bool others_well(const struct upstream *u)
+{
+    const struct roster *r = u->set->roster;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->list[i] != u && r->list[i]->health.state == HEALTH_WELL)
+            return true;
+    return false;
+}
+
+static void set_timer(struct upstream *u, uint32_t ms)
+{
+    ev_timer_stop(u->set->loop, &u->timer);
+    ev_timer_set(&u->timer, ms / 1000.0, 0.0);
+    ev_timer_start(u->set->loop, &u->timer);
+}
+
+static void publish(struct upstream *u)
+{
+    atomic_store_explicit(&u->state, (uint32_t)u->health.state, memory_order_relaxed);
+    atomic_store_explicit(&u->srtt_us, u->health.srtt_us, memory_order_relaxed);
+}
+
+static void probe_failed(struct upstream *u)
+{
+    if (u->health.state == HEALTH_WELL)
+        return;
+    if (upstream_health_probe_failed(&u->health, clock_now_us())) {
+        publish(u);
+        log_down(u);
+    }
+    set_timer(u, upstream_health_backoff_ms(&u->health, !others_well(u),
+                                            upstream_set_random(u->set)));
+}
+
+static void on_probe(void *arg, const struct upstream_answer *answer)
+{
+    struct upstream *u = arg;
+    u->probes--;
+    /* A good reply has been counted already. A failure at once is news only to a suspect: who
+     * is down has its timer. */
+    if (!answer->reply && u->health.state == HEALTH_SUSPECT)
+        probe_failed(u);
+}
+
+static void probe(struct upstream *u)
+{
+    static const uint8_t root[1];
+    struct upstream_question q = {.qname = root, .qname_len = sizeof root, .qtype = RR_NS};
+    const struct roster *r = u->set->roster;
+    size_t i = 0;
+    while (i < r->n && r->list[i] != u)
+        i++;
+    if (i == r->n || u->probes >= PROBES_MAX)
+        return;
+    if (ask_start(u->set, ASK_PROBE, &q, (uint64_t)1 << i, on_probe, u)) {
+        u->probes++;
+        upstream_count(&u->count[COUNT_PROBES]);
+    }
+}
+
+static void timer_cb(struct ev_loop *loop, ev_timer *t, int revents)
+{
+    (void)loop;
+    (void)revents;
+    struct upstream *u = t->data;
+    if (u->health.state == HEALTH_DOWN)
+        probe(u);
+    probe_failed(u);
+}
+
+/* ---- what is seen */
+
+void watch_good(struct upstream *u, uint64_t now_us, uint32_t rtt_us)
+{
+    enum health_state before = u->health.state;
+    bool back = upstream_health_good(&u->health, now_us, rtt_us);
+    publish(u);
+    if (before == HEALTH_WELL)
+        return;
+    ev_timer_stop(u->set->loop, &u->timer);
+    if (!back)
+        return;
+    log_up(u, false);
+    if (u->set->on_recovery)
+        u->set->on_recovery(u->set->recovery_arg);
+}
+
+void watch_bad(struct upstream *u, uint64_t now_us, enum health_sign sign)
+{
+    if (!upstream_health_bad(&u->health, now_us, sign))
+        return;
+    const struct config *c = u->set->roster->config;
+    uint32_t patience_ms = c->upstream_deadline_ms;
+    if (others_well(u)) {
+        uint32_t us = upstream_health_rto_us(&u->health, c->upstream_timeout_ms * 250) * 4;
+        patience_ms = (us > PATIENCE_MIN_US ? us : PATIENCE_MIN_US) / 1000;
+    }
+    publish(u);
+    log_debug("upstream %s (%s) is in doubt: %s", u->is->text, transport_text(u),
+              watch_reason(u, sign));
+    set_timer(u, patience_ms);
+    probe(u);
+}
+
+void watch_start(struct upstream *u)
+{
+    ev_init(&u->timer, timer_cb);
+    u->timer.data = u;
+    publish(u);
+}
+
+void watch_stop(struct upstream *u)
+{
+    ev_timer_stop(u->set->loop, &u->timer);
+    log_up(u, true);
+}
