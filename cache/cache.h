@@ -117,7 +117,7 @@ void cache_flush_all(struct cache *c);
 struct cache_stats {
     uint64_t entries, bytes_used, bytes_total, bytes_large;
     uint64_t hits, misses, stale, puts, updates, evictions, evicted_expired, too_large, subnets_capped;
-    uint64_t entries_by_form[8]; /* see cache/entry.h */
+    uint64_t entries_by_form[8]; /* see cache/record.h */
 };
 void cache_stats(const struct cache *c, struct cache_stats *out);
 

@@ -1,1 +1,21 @@
-# cache
+# cache: the compact answer cache. Knows src/core and src/dns only.
+noinst_LIBRARIES += cache/libcache.a
+cache_libcache_a_SOURCES = \
+	cache/answer.c cache/answer.h \
+	cache/arena.c cache/arena.h \
+	cache/cache.c cache/cache.h \
+	cache/clock.c cache/clock.h \
+	cache/ecs.h \
+	cache/encode.c cache/encode.h \
+	cache/flush.c \
+	cache/internal.h \
+	cache/key.c cache/key.h \
+	cache/large.h \
+	cache/namecode.c cache/namecode.h \
+	cache/page.c cache/page.h \
+	cache/racy.h \
+	cache/record.c cache/record.h \
+	cache/refresh.c cache/refresh.h \
+	cache/room.c cache/room.h \
+	cache/stats.c cache/stats.h \
+	cache/store.c cache/store.h

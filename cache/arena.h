@@ -1,0 +1,64 @@
+/* arena.h - the memory of a cache: one mapping, cut into pages.
+ *
+ *   | page 0 | page 1 | ... | page P-1 |    | large page 0 | ... | large page L-1 |
+ *     4 KiB                                   64 KiB, 1/16 of all
+ *
+ * All of it is zero in the beginning, which is an empty page, and becomes resident as it is
+ * written to. No pointers lie in it. A key's hash names two pages, one of which has it. */
+#ifndef PITH_CACHE_ARENA_H
+#define PITH_CACHE_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cache/page.h"
+#include "core/hash.h"
+
+enum { LARGE_PAGE_SIZE = 65536, ARENA_LARGE_SHARE = 16 };
+
+struct cache_arena {
+    struct hash_key key;
+    struct cache_page *page;
+    size_t pages;
+    uint8_t *large;
+    size_t larges;
+    uint32_t large_at; /* the large page that is filled now (large.c) */
+    bool retired;      /* nothing more may be put here */
+    void *map;
+    size_t map_len;
+    struct cache_arena *next; /* of those that are retired */
+    uint32_t retired_s;
+};
+
+/* NULL when memory is out. Owner: the caller, cache_arena_destroy(). */
+struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key);
+void cache_arena_destroy(struct cache_arena *a);
+
+/* Octets for slots and entries in all pages. */
+static inline uint64_t cache_arena_capacity(const struct cache_arena *a)
+{
+    return (uint64_t)a->pages * PAGE_BODY;
+}
+
+/* Gives the memory back but keeps the addresses, where late readers then find empty pages. */
+void cache_arena_drop(struct cache_arena *a);
+
+/* The two pages of a key; they may be the same one. */
+static inline struct cache_page *cache_arena_home(const struct cache_arena *a, uint64_t hash)
+{
+    return a->page + ((hash >> 32) * a->pages >> 32);
+}
+
+static inline struct cache_page *cache_arena_other(const struct cache_arena *a, uint64_t hash)
+{
+    uint64_t mixed = hash * 0x9e3779b97f4a7c15 >> 32;
+    return a->page + (mixed * a->pages >> 32);
+}
+
+static inline struct cache_arena *cache_arena_load(struct cache_arena *const *a)
+{
+    return __atomic_load_n(a, __ATOMIC_ACQUIRE);
+}
+
+#endif

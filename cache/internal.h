@@ -1,0 +1,37 @@
+/* internal.h - what the files of the cache share. */
+#ifndef PITH_CACHE_INTERNAL_H
+#define PITH_CACHE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "cache/arena.h"
+#include "cache/cache.h"
+#include "cache/page.h"
+#include "cache/record.h"
+#include "cache/stats.h"
+
+struct cache {
+    struct cache_arena *arena; /* read with cache_arena_load() */
+    struct cache_arena *old;   /* being moved out of (resize.c); else NULL */
+    size_t bytes;              /* as asked for */
+    uint64_t used;             /* octets in use, roughly: lines add to it in lots */
+    uint64_t capacity;         /* octets for entries in the pages of `arena` */
+    uint32_t clock_s;          /* the newest now_s seen, to 64 s */
+    uint32_t flushing;         /* 1 while a skip of the clock is being dealt with */
+    uint32_t generation;       /* of SUBNETS heads */
+    uint32_t epoch;            /* of failures; the lower 16 bits count */
+    struct cache_refresh *refresh;
+    struct cache_arena *retired;
+    pthread_mutex_t admin; /* one resize, save or restore at a time */
+    struct cache_stats_line lines[STATS_LINES];
+};
+
+/* What of so many octets is not arena. */
+size_t cache_overhead(size_t bytes);
+
+static inline void cache_count(struct cache *c, enum cache_count what, int64_t n)
+{
+    cache_stats_add(c->lines, what, n);
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* key.h - a key as pages look for it: the coded name (or, of an answer for a subnet, a
+ * fingerprint), its keyed hash, and what follows from the hash. */
+#ifndef PITH_CACHE_KEY_H
+#define PITH_CACHE_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cache/namecode.h"
+#include "core/hash.h"
+
+/* The lower 5 bits of a slot's meta octet say what an entry begins with:
+ *   0..29  a coded name of so many octets
+ *   30     a fingerprint of 8 octets (ecs.h)
+ *   31     an octet with the length of the coded name, then that */
+enum { KEY_FINGERPRINT = 30, KEY_LONG = 31, KEY_KIND = 31, KEY_FINGERPRINT_LEN = 8 };
+
+struct cache_name {
+    uint64_t hash;
+    const uint8_t *key; /* what the entry begins with */
+    size_t key_len;
+    uint8_t kind; /* 0..31, see above */
+    uint8_t tag;
+    uint8_t space[8 + NAMECODE_SPACE]; /* the code begins at 8; octets behind it are 0 */
+};
+
+/* SipHash-1-3 of octets that have 8 octets of 0 behind them. */
+uint64_t cache_key_hash(const struct hash_key *key, const uint8_t *data, size_t len);
+
+/* From a wire name of any case; false when it is malformed. The struct must not move
+ * afterwards. */
+bool cache_key_from_name(struct cache_name *out, const struct hash_key *key,
+                         const uint8_t *name, size_t len);
+
+/* From what an entry of this kind begins with: `entry` has `len` octets. False when it is cut.
+ */
+bool cache_key_from_entry(struct cache_name *out, const struct hash_key *key, uint8_t kind,
+                          const uint8_t *entry, size_t len);
+
+/* From a fingerprint. */
+void cache_key_from_fingerprint(struct cache_name *out, uint64_t fingerprint);
+
+/* Octets of the key that an entry of this kind begins with (0 for the root's); SIZE_MAX when it
+ * is cut. */
+static inline size_t cache_key_len(uint8_t kind, const uint8_t *entry, size_t len)
+{
+    size_t n = kind < KEY_FINGERPRINT    ? kind
+               : kind == KEY_FINGERPRINT ? (size_t)KEY_FINGERPRINT_LEN
+               : len > 0                 ? 1 + (size_t)entry[0]
+                                         : 1;
+    return n <= len ? n : SIZE_MAX;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* page.c - the layout of a page. */
+#include "cache/page.h"
+
+#include <assert.h>
+
+static inline void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void cache_page_lock(struct cache_page *p)
+{
+    while (!cache_page_trylock(p))
+        pause_briefly();
+}
+
+size_t cache_page_offset(const struct cache_page *p, unsigned i)
+{
+    unsigned sum = 0, b = 0;
+    for (; b < i / 8; b++)
+        sum += page_sum(p->block[b].lengths);
+    sum += page_sum(p->block[b].lengths & UINT64_MAX >> (56 - 8 * (i % 8)));
+    return PAGE_BODY - 4 * (size_t)sum;
+}
+
+static inline void octet_set(uint64_t *word, unsigned i, unsigned v)
+{
+    uint64_t w = *word & ~((uint64_t)0xff << (8 * i));
+    racy_store(word, w | (uint64_t)v << (8 * i));
+}
+
+void cache_page_append(struct cache_page *p, uint8_t tag, uint8_t meta, const uint8_t *entry,
+                       size_t len)
+{
+    unsigned i = p->n;
+    struct cache_block *b = &p->block[i / 8];
+
+    assert(len >= 4 && len <= ENTRY_MAX && len % 4 == 0 && (int)len <= cache_page_room(p));
+    size_t used = p->used + len;
+    racy_write(p->body + PAGE_BODY - used, entry, len);
+    racy_store(&p->used, (uint16_t)used);
+    octet_set(&b->tags, i % 8, tag);
+    octet_set(&b->lengths, i % 8, (unsigned)(len / 4));
+    octet_set(&b->metas, i % 8, meta);
+    racy_store(&p->n, (uint8_t)(i + 1));
+}
+
+/* Moves the octets behind octet i of a column one down; stride is that of blocks. */
+static inline void column_remove(uint64_t *w, unsigned i, unsigned n)
+{
+    const unsigned stride = PAGE_BLOCK / sizeof *w;
+    unsigned b = i / 8, last = (n - 1) / 8;
+    uint64_t keep = ((uint64_t)1 << (8 * (i % 8))) - 1;
+    for (; b <= last; b++, keep = 0) {
+        uint64_t next = b < last ? w[(b + 1) * stride] << 56 : 0;
+        uint64_t v = w[b * stride];
+        racy_store(&w[b * stride], (v & keep) | ((v >> 8 | next) & ~keep));
+    }
+}
+
+void cache_page_remove(struct cache_page *p, unsigned i, size_t off)
+{
+    unsigned n = p->n;
+    size_t len = page_len(p, i), top = PAGE_BODY - (size_t)p->used;
+
+    assert(i < n && off == cache_page_offset(p, i));
+    racy_move(p->body + top + len, p->body + top, off - top);
+    racy_store(&p->used, (uint16_t)(p->used - len));
+    column_remove(&p->block[0].tags, i, n);
+    column_remove(&p->block[0].lengths, i, n);
+    column_remove(&p->block[0].metas, i, n);
+    racy_store(&p->n, (uint8_t)(n - 1));
+    if (p->hand > i)
+        p->hand--;
+}
+
+void cache_page_set_meta(struct cache_page *p, unsigned i, uint8_t meta)
+{
+    octet_set(&p->block[i / 8].metas, i % 8, meta);
+}
+
+bool cache_page_ghost(const struct cache_page *p, uint16_t ghost)
+{
+    bool found = false;
+    for (unsigned i = 0; i < PAGE_GHOSTS; i++)
+        found |= p->ghost[i] == ghost;
+    return found;
+}
+
+void cache_page_add_ghost(struct cache_page *p, uint16_t ghost)
+{
+    p->ghost[p->ghost_at % PAGE_GHOSTS] = ghost;
+    p->ghost_at = (uint8_t)((p->ghost_at + 1) % PAGE_GHOSTS);
+}

@@ -1,0 +1,235 @@
+/* page.h - a page of the arena: slots, entries, and the lock.
+ *
+ *   0      4      6   7      8          9    10        12       16 4064       4096
+ *   +------+------+---+------+----------+----+---------+--------+--------------------------------+----------+
+ *   | seq  | used | n | hand | ghost at | -- | soonest | ------ | body | 16 ghosts|
+ *   +------+------+---+------+----------+----+---------+--------+--------------------------------+----------+
+ *
+ *   body:  | block 0 | block 1 | ...   free   ... | entry n-1 | ... | entry 1 | entry 0 |
+ *   block: 8 tags, 8 lengths, 8 metas of one octet each: slots 8b .. 8b+7
+ *
+ *   tag    8 bits of the key's hash
+ *   length of the entry, in units of 4 octets
+ *   meta   main 1 | asked 2 | kind 5  (key.h has the kinds)
+ *
+ * Entries lie in the order of their slots from the end of the body down: entry i begins 4 *
+ * (length 0 + .. + length i) octets before the end, so no offsets are kept. New ones are added
+ * behind the last, so slots are in the order of arrival, the oldest first, and S3-FIFO's two
+ * queues are the slots without and with the main bit (page_evict.c).
+ *
+ * An entry is a key and one or more records of that name (record.h).
+ *
+ * seq is odd while a writer holds the page. Readers take no lock: they remember seq, copy, and
+ * look at it again. `soonest` is a lower bound, in units of 64 s of the 22-bit clock, of when
+ * some entry of the page is past its life. All words are in the machine's byte order with slot
+ * 8b in the lowest octet of a word. */
+#ifndef PITH_CACHE_PAGE_H
+#define PITH_CACHE_PAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cache/key.h"
+#include "cache/racy.h"
+
+enum {
+    PAGE_SIZE = 4096,
+    PAGE_GHOSTS = 16,
+    PAGE_HEAD = 16,
+    PAGE_BODY = PAGE_SIZE - PAGE_HEAD - 2 * PAGE_GHOSTS,
+    PAGE_BLOCK = 24,
+    PAGE_BLOCK_SLOTS = 8,
+    PAGE_SLOTS_MAX = 248, /* n is an octet */
+    ENTRY_MAX = 4 * 255,  /* octets of one entry */
+};
+
+enum { META_MAIN = 0x80, META_ASKED = 0x60, META_ASKED_ONE = 0x20, META_KIND = 0x1f };
+
+struct cache_block {
+    uint64_t tags, lengths, metas;
+};
+
+struct cache_page {
+    uint32_t seq;
+    uint16_t used; /* octets of all entries */
+    uint8_t n;
+    uint8_t hand; /* slot that the CLOCK over main entries looks at next */
+    uint8_t ghost_at;
+    uint8_t spare;
+    uint16_t soonest;
+    uint32_t spare4;
+    union {
+        struct cache_block block[PAGE_BODY / PAGE_BLOCK];
+        uint8_t body[PAGE_BODY];
+    };
+    uint16_t ghost[PAGE_GHOSTS];
+};
+_Static_assert(sizeof(struct cache_page) == PAGE_SIZE, "a page fills a page");
+_Static_assert(PAGE_BODY % 8 == 0, "entries are aligned");
+
+/* Bit of octet i of a word that octets are numbered in from the lowest. */
+static inline unsigned page_octet(uint64_t word, unsigned i)
+{
+    return (unsigned)(word >> (8 * i)) & 0xff;
+}
+
+/* Sum of the eight octets of a word. */
+static inline unsigned page_sum(uint64_t w)
+{
+    const uint64_t even = 0x00ff00ff00ff00ff;
+    return (unsigned)(((w & even) + (w >> 8 & even)) * 0x0001000100010001 >> 48);
+}
+
+/* The top bit of each octet that is 0, exactly. */
+static inline uint64_t page_zeros(uint64_t w)
+{
+    const uint64_t low = 0x7f7f7f7f7f7f7f7f;
+    return ~(((w & low) + low) | w | low);
+}
+
+static inline unsigned page_tag(const struct cache_page *p, unsigned i)
+{
+    return page_octet(racy_load(&p->block[i / 8].tags), i % 8);
+}
+
+static inline unsigned page_meta(const struct cache_page *p, unsigned i)
+{
+    return page_octet(racy_load(&p->block[i / 8].metas), i % 8);
+}
+
+static inline size_t page_len(const struct cache_page *p, unsigned i)
+{
+    return 4 * (size_t)page_octet(racy_load(&p->block[i / 8].lengths), i % 8);
+}
+
+/* Walks the slots that a key may be in. */
+struct cache_cursor {
+    uint64_t tags, kinds; /* of the key, in every octet */
+    uint64_t lengths, hits;
+    unsigned n, block, sum;
+    unsigned slot;   /* found */
+    size_t off, len; /* of its entry in the body */
+};
+
+static inline void cache_page_find(struct cache_cursor *c, const struct cache_page *p,
+                                   const struct cache_name *name)
+{
+    const uint64_t all = 0x0101010101010101;
+    c->tags = all * name->tag;
+    c->kinds = all * name->kind;
+    c->n = racy_load(&p->n);
+    c->block = 0;
+    c->sum = 0;
+    c->hits = 0;
+    c->lengths = 0;
+}
+
+/* The next slot whose tag and kind are the key's and whose entry lies within the body. For
+ * readers without the lock what it finds may be nonsense, though never outside of the body; seq
+ * tells. */
+static inline bool cache_page_next(struct cache_cursor *c, const struct cache_page *p)
+{
+    for (;;) {
+        while (c->hits != 0) {
+            unsigned bit = (unsigned)__builtin_ctzll(c->hits);
+            c->hits &= c->hits - 1;
+            unsigned upto = c->sum + page_sum(c->lengths & UINT64_MAX >> (63 - bit));
+            c->slot = 8 * (c->block - 1) + bit / 8;
+            c->len = 4 * (size_t)page_octet(c->lengths, bit / 8);
+            if (4 * (size_t)upto > PAGE_BODY)
+                return false;
+            c->off = PAGE_BODY - 4 * (size_t)upto;
+            return true;
+        }
+        if (8 * c->block >= c->n)
+            return false;
+        const struct cache_block *b = &p->block[c->block];
+        c->sum += page_sum(c->lengths);
+        c->lengths = racy_load(&b->lengths);
+        uint64_t differ = (racy_load(&b->tags) ^ c->tags) |
+                          ((racy_load(&b->metas) ^ c->kinds) & 0x1f1f1f1f1f1f1f1f);
+        c->hits = page_zeros(differ);
+        unsigned left = c->n - 8 * c->block;
+        if (left < 8)
+            c->hits &= UINT64_MAX >> (64 - 8 * left);
+        c->block++;
+    }
+}
+
+/* Readers: false while a writer holds the page. */
+static inline bool cache_page_begin(const struct cache_page *p, uint32_t *seq)
+{
+    *seq = __atomic_load_n(&p->seq, __ATOMIC_ACQUIRE);
+    return !(*seq & 1);
+}
+
+/* True when nothing was written since cache_page_begin(). */
+static inline bool cache_page_still(const struct cache_page *p, uint32_t seq)
+{
+    racy_read_fence();
+    return racy_load(&p->seq) == seq;
+}
+
+/* Takes the page if seq is still this (even) number. */
+static inline bool cache_page_lock_at(struct cache_page *p, uint32_t seq)
+{
+    if (!__atomic_compare_exchange_n(&p->seq, &seq, seq + 1, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        return false;
+    racy_write_fence();
+    return true;
+}
+
+static inline bool cache_page_trylock(struct cache_page *p)
+{
+    uint32_t seq = racy_load(&p->seq);
+    return !(seq & 1) && cache_page_lock_at(p, seq);
+}
+
+void cache_page_lock(struct cache_page *p);
+
+static inline void cache_page_unlock(struct cache_page *p)
+{
+    __atomic_store_n(&p->seq, p->seq + 1, __ATOMIC_RELEASE);
+}
+
+/* What follows is for who holds the page. */
+
+/* Octets that one more entry may have; below 0 when not even its slot fits. */
+static inline int cache_page_room(const struct cache_page *p)
+{
+    unsigned n = racy_load(&p->n);
+    int blocks = (int)(n / PAGE_BLOCK_SLOTS) + 1;
+    if (n >= PAGE_SLOTS_MAX)
+        return -1;
+    return PAGE_BODY - PAGE_BLOCK * blocks - (int)racy_load(&p->used);
+}
+
+/* Where entry i begins in the body. */
+size_t cache_page_offset(const struct cache_page *p, unsigned i);
+
+/* Adds an entry of len octets (a multiple of 4, 4..ENTRY_MAX, at most cache_page_room()). */
+void cache_page_append(struct cache_page *p, uint8_t tag, uint8_t meta, const uint8_t *entry,
+                       size_t len);
+
+/* Takes entry i, which begins at off, out. */
+void cache_page_remove(struct cache_page *p, unsigned i, size_t off);
+
+void cache_page_set_meta(struct cache_page *p, unsigned i, uint8_t meta);
+
+/* Ghosts: 16 bits each of the keys that were evicted last without having been asked for. */
+bool cache_page_ghost(const struct cache_page *p, uint16_t ghost);
+void cache_page_add_ghost(struct cache_page *p, uint16_t ghost);
+
+/* A key's ghost is made of its tag and first octets, so that it can be had without hashing
+ * again. */
+static inline uint16_t cache_page_ghost_of(uint8_t tag, const uint8_t *key, size_t key_len)
+{
+    uint32_t w = 0;
+    memcpy(&w, key, key_len < 4 ? key_len : 4);
+    w *= 0x9e3779b1;
+    return (uint16_t)(w >> 25 << 8 | tag | 0x8000); /* never 0, which is no ghost */
+}
+
+#endif

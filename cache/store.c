@@ -1,0 +1,345 @@
+/* store.c - records into and out of the two pages of a key. */
+#include "cache/store.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "cache/room.h"
+
+enum { READ_TRIES = 8 };
+
+static const uint8_t *record_find(const uint8_t *p, size_t left, uint32_t type,
+                                  uint8_t key_flags)
+{
+    if (type > UINT16_MAX)
+        return type == STORE_SUBNETS ? cache_record_find_subnets(p, left) : NULL;
+    return cache_record_find(p, left, (uint16_t)type, key_flags);
+}
+
+/* ---- reading */
+
+enum look { LOOK_FOUND, LOOK_NONE, LOOK_AGAIN };
+
+static enum look look_in(struct cache_page *p, const struct cache_name *name, uint32_t type,
+                         uint8_t key_flags, struct cache_found *f, uint32_t *seq)
+{
+    struct cache_cursor c;
+    if (!cache_page_begin(p, seq))
+        return LOOK_AGAIN;
+    cache_page_find(&c, p, name);
+    while (cache_page_next(&c, p)) {
+        racy_read(f->copy, p->body + c.off, c.len);
+        if (c.len < name->key_len || memcmp(f->copy, name->key, name->key_len) != 0)
+            continue;
+        f->meta = (uint8_t)page_meta(p, c.slot);
+        if (!cache_page_still(p, *seq))
+            return LOOK_AGAIN;
+        f->record =
+            record_find(f->copy + name->key_len, c.len - name->key_len, type, key_flags);
+        if (f->record == NULL)
+            continue;
+        f->end = f->copy + c.len;
+        f->page = p;
+        f->seq = *seq;
+        f->slot = c.slot;
+        return LOOK_FOUND;
+    }
+    return cache_page_still(p, *seq) ? LOOK_NONE : LOOK_AGAIN;
+}
+
+/* The same while holding the page, so that no writer is in the way; seq is that of afterwards.
+ */
+static enum look look_locked(struct cache_page *p, const struct cache_name *name, uint32_t type,
+                             uint8_t key_flags, struct cache_found *f)
+{
+    uint32_t seq;
+    enum look look = LOOK_NONE;
+    struct cache_cursor c;
+    cache_page_find(&c, p, name);
+    while (look == LOOK_NONE && cache_page_next(&c, p)) {
+        memcpy(f->copy, p->body + c.off, c.len);
+        if (c.len < name->key_len || memcmp(f->copy, name->key, name->key_len) != 0)
+            continue;
+        f->record =
+            record_find(f->copy + name->key_len, c.len - name->key_len, type, key_flags);
+        if (f->record == NULL)
+            continue;
+        f->end = f->copy + c.len;
+        f->page = p;
+        f->slot = c.slot;
+        f->meta = (uint8_t)page_meta(p, c.slot);
+        look = LOOK_FOUND;
+    }
+    seq = racy_load(&p->seq) + 1;
+    f->seq = seq;
+    return look;
+}
+
+bool cache_store_find(const struct cache_arena *a, const struct cache_name *name, uint32_t type,
+                      uint8_t key_flags, struct cache_found *f)
+{
+    struct cache_page *home = cache_arena_home(a, name->hash);
+    struct cache_page *other = cache_arena_other(a, name->hash);
+    uint32_t seq, other_seq;
+
+    __builtin_prefetch((const char *)home + 64);
+    __builtin_prefetch(other);
+    __builtin_prefetch((const char *)other + 64);
+    for (unsigned i = 0; i < READ_TRIES; i++) {
+        enum look look = look_in(home, name, type, key_flags, f, &seq);
+        if (look == LOOK_NONE)
+            look = look_in(other, name, type, key_flags, f, &other_seq);
+        if (look == LOOK_FOUND)
+            return true;
+        /* an entry may have moved from the other page to this one meanwhile */
+        if (look == LOOK_NONE && cache_page_still(home, seq))
+            return false;
+    }
+    cache_store_lock(home, other);
+    enum look look = look_locked(home, name, type, key_flags, f);
+    if (look == LOOK_NONE && other != home)
+        look = look_locked(other, name, type, key_flags, f);
+    cache_store_unlock(home, other);
+    return look == LOOK_FOUND;
+}
+
+/* ---- writing */
+
+void cache_store_lock(struct cache_page *home, struct cache_page *other)
+{
+    struct cache_page *first = home < other ? home : other;
+    cache_page_lock(first);
+    if (home != other)
+        cache_page_lock(first == home ? other : home);
+}
+
+void cache_store_unlock(struct cache_page *home, struct cache_page *other)
+{
+    cache_page_unlock(home);
+    if (home != other)
+        cache_page_unlock(other);
+}
+
+/* An entry of the name, in a page that is held. */
+struct place {
+    struct cache_page *page; /* NULL: there is none */
+    unsigned slot;
+    size_t off, len;
+    const uint8_t *record; /* the one sought, in the page; NULL without */
+    size_t record_len;
+};
+
+/* Looks for the entry that has the record; else any entry of the name. */
+static void find_in(struct cache_page *p, const struct cache_name *name, uint32_t type,
+                    uint8_t key_flags, struct place *at)
+{
+    struct cache_cursor c;
+    cache_page_find(&c, p, name);
+    while (at->record == NULL && cache_page_next(&c, p)) {
+        const uint8_t *entry = p->body + c.off;
+        if (c.len < name->key_len || memcmp(entry, name->key, name->key_len) != 0)
+            continue;
+        const uint8_t *record =
+            record_find(entry + name->key_len, c.len - name->key_len, type, key_flags);
+        if (at->page != NULL && record == NULL)
+            continue;
+        *at = (struct place){
+            .page = p, .slot = c.slot, .off = c.off, .len = c.len, .record = record};
+    }
+}
+
+/* The type as it is looked for, and the key's flags, of a record that was made by encode.c. */
+static uint32_t type_of(const struct cache_record *r)
+{
+    return r->form == FORM_SUBNETS ? STORE_SUBNETS : r->type;
+}
+
+/* An entry that is put together. */
+struct draft {
+    uint8_t octets[2 * ENTRY_MAX + 8];
+    size_t len;
+};
+
+static void draft_add(struct draft *d, const uint8_t *record, size_t len, size_t *last)
+{
+    if (*last != 0)
+        d->octets[*last] |= RECORD_MORE;
+    *last = d->len;
+    memcpy(d->octets + d->len, record, len);
+    d->octets[d->len] &= (uint8_t)~RECORD_MORE;
+    d->len += len;
+}
+
+static void draft_pad(struct draft *d)
+{
+    memset(d->octets + d->len, 0, 4);
+    d->len = (d->len + 3) & ~(size_t)3;
+}
+
+/* Key, the new record, and those of the entry at `at` that are good for something, without the
+ * old one. */
+static void draft_make(struct draft *d, const struct cache_name *name, const uint8_t *record,
+                       size_t len, const struct place *at, const struct cache_store_rule *rule)
+{
+    size_t last = 0;
+    memcpy(d->octets, name->key, name->key_len);
+    d->len = name->key_len;
+    if (record != NULL)
+        draft_add(d, record, len, &last);
+    if (at->page != NULL) {
+        const uint8_t *entry = at->page->body + at->off, *end = entry + at->len;
+        struct cache_record r;
+        const uint8_t *p = entry + name->key_len;
+        while (cache_record_read(&r, p, (size_t)(end - p))) {
+            size_t n = cache_record_size(&r, (size_t)(end - p));
+            if (n == 0)
+                break;
+            if (p != at->record &&
+                cache_record_left(r.expiry, rule->now_s) > -(int64_t)rule->stale_max_s)
+                draft_add(d, p, n, &last);
+            if (!(r.flags & RECORD_MORE))
+                break;
+            p += n;
+        }
+    }
+    draft_pad(d);
+}
+
+/* Whether what is there is to stay. */
+static bool is_kept(const uint8_t *old, size_t left, const struct cache_store_rule *rule)
+{
+    struct cache_record r;
+    if (rule->if_absent)
+        return true;
+    return rule->failure && cache_record_read(&r, old, left) && !(r.flags & RECORD_FAILURE) &&
+           cache_record_left(r.expiry, rule->now_s) > -(int64_t)rule->stale_max_s;
+}
+
+/* Puts the draft where the entry was, if it is as long, else somewhere in the two pages. */
+static void draft_put(const struct cache_room *room, const struct cache_name *name,
+                      const struct draft *d, const struct place *at, uint8_t meta)
+{
+    struct cache *c = room->c;
+    if (at->page != NULL) {
+        meta = (uint8_t)page_meta(at->page, at->slot);
+        if (d->len == at->len) {
+            cache_room_count(c, name->kind, at->page->body + at->off, at->len, -1);
+            cache_room_count(c, name->kind, d->octets, d->len, 1);
+            racy_write(at->page->body + at->off, d->octets, d->len);
+            return;
+        }
+        cache_room_remove(c, at->page, at->slot, at->off);
+        if (d->len <= name->key_len + 3) /* nothing left in it */
+            return;
+    }
+    struct cache_page *p = cache_room_make(room, d->len);
+    cache_room_append(c, p, name->tag, meta, d->octets, d->len, room->now_s);
+}
+
+static enum cache_store_result put_locked(const struct cache_room *room,
+                                          const struct cache_name *name, const uint8_t *record,
+                                          size_t len, const struct cache_store_rule *rule)
+{
+    struct cache_record r;
+    struct place at = {.page = NULL};
+    struct draft d;
+    if (!cache_record_read(&r, record, len))
+        return STORE_KEPT;
+    uint32_t type = type_of(&r);
+    uint8_t key_flags = r.flags & RECORD_KEY;
+
+    find_in(room->home, name, type, key_flags, &at);
+    if (at.record == NULL && room->other != room->home)
+        find_in(room->other, name, type, key_flags, &at);
+    bool replaces = at.record != NULL;
+    if (replaces &&
+        is_kept(at.record, (size_t)(at.page->body + at.off + at.len - at.record), rule))
+        return STORE_KEPT;
+
+    uint8_t meta = rule->meta | name->kind;
+    if (at.page == NULL && rule->meta == 0) {
+        uint16_t ghost = cache_page_ghost_of(name->tag, name->key, name->key_len);
+        if (cache_page_ghost(room->home, ghost) || cache_page_ghost(room->other, ghost))
+            meta |= META_MAIN;
+    }
+    draft_make(&d, name, record, len, &at, rule);
+    if (d.len > ENTRY_MAX) { /* not all of them in one entry: the new one gets its own */
+        if (replaces) {
+            draft_make(&d, name, NULL, 0, &at, rule);
+            draft_put(room, name, &d, &at, 0);
+        }
+        at = (struct place){.page = NULL};
+        draft_make(&d, name, record, len, &at, rule);
+    }
+    assert(d.len <= ENTRY_MAX);
+    draft_put(room, name, &d, &at, meta);
+    return replaces ? STORE_REPLACED : STORE_ADDED;
+}
+
+enum cache_store_result cache_store_put(struct cache *c, struct cache_arena *a,
+                                        const struct cache_name *name, const uint8_t *record,
+                                        size_t len, const struct cache_store_rule *rule)
+{
+    struct cache_room room = {
+        .c = c,
+        .a = a,
+        .home = cache_arena_home(a, name->hash),
+        .other = cache_arena_other(a, name->hash),
+        .now_s = rule->now_s,
+    };
+    enum cache_store_result result = STORE_RETIRED;
+    cache_store_lock(room.home, room.other);
+    if (!racy_load(&a->retired))
+        result = put_locked(&room, name, record, len, rule);
+    cache_store_unlock(room.home, room.other);
+    return result;
+}
+
+static size_t drop_in(struct cache *c, struct cache_page *p, const struct cache_name *name)
+{
+    size_t dropped = 0;
+    struct place at = {.page = NULL};
+    for (;;) {
+        at = (struct place){.page = NULL};
+        find_in(p, name, STORE_NOTHING, 0, &at);
+        if (at.page == NULL)
+            return dropped;
+        dropped += cache_room_records(name->kind, p->body + at.off, at.len);
+        cache_room_remove(c, p, at.slot, at.off);
+    }
+}
+
+size_t cache_store_drop(struct cache *c, struct cache_arena *a, const struct cache_name *name)
+{
+    struct cache_page *home = cache_arena_home(a, name->hash);
+    struct cache_page *other = cache_arena_other(a, name->hash);
+    cache_store_lock(home, other);
+    size_t dropped = drop_in(c, home, name);
+    if (other != home)
+        dropped += drop_in(c, other, name);
+    cache_store_unlock(home, other);
+    return dropped;
+}
+
+void cache_store_drop_record(struct cache *c, struct cache_arena *a,
+                             const struct cache_name *name, uint32_t type, uint8_t key_flags)
+{
+    struct cache_room room = {
+        .c = c,
+        .a = a,
+        .home = cache_arena_home(a, name->hash),
+        .other = cache_arena_other(a, name->hash),
+    };
+    const struct cache_store_rule rule = {.stale_max_s = UINT32_MAX};
+    struct place at = {.page = NULL};
+    struct draft d;
+    cache_store_lock(room.home, room.other);
+    find_in(room.home, name, type, key_flags, &at);
+    if (at.record == NULL && room.other != room.home)
+        find_in(room.other, name, type, key_flags, &at);
+    if (at.record != NULL) {
+        draft_make(&d, name, NULL, 0, &at, &rule);
+        draft_put(&room, name, &d, &at, 0);
+    }
+    cache_store_unlock(room.home, room.other);
+}

@@ -1,0 +1,66 @@
+/* store.h - records into and out of the two pages of a key. */
+#ifndef PITH_CACHE_STORE_H
+#define PITH_CACHE_STORE_H
+
+#include "cache/internal.h"
+
+struct cache_store_rule {
+    uint32_t now_s;
+    uint32_t stale_max_s; /* answers older than this past their life are good for nothing */
+    bool failure;         /* does not replace what is no failure and good for something */
+    bool if_absent;       /* does not replace anything */
+    uint8_t meta;         /* main and asked bits to begin with, or 0 */
+};
+
+enum cache_store_result {
+    STORE_ADDED,
+    STORE_REPLACED,
+    STORE_KEPT,    /* what was there stays */
+    STORE_RETIRED, /* the arena is no longer in use: load it again */
+};
+
+/* Puts a record (without MORE; key and record at most ENTRY_MAX together) into one of its key's
+ * pages, instead of an older one of the same type and flags. Records of one name are put into
+ * one entry as long as that is at most ENTRY_MAX long. */
+enum cache_store_result cache_store_put(struct cache *c, struct cache_arena *a,
+                                        const struct cache_name *name, const uint8_t *record,
+                                        size_t len, const struct cache_store_rule *rule);
+
+/* A record found and copied. */
+struct cache_found {
+    struct cache_page *page;
+    uint32_t seq;
+    unsigned slot;
+    uint8_t meta;
+    const uint8_t *record, *end; /* within copy */
+    uint8_t copy[ENTRY_MAX + 8];
+};
+
+/* Looks a record up and copies its entry; takes no lock unless writers are in the way all the
+ * time. `type` of STORE_SUBNETS: the head of ecs.h. */
+enum { STORE_SUBNETS = 0x10000, STORE_NOTHING = 0x20000 };
+bool cache_store_find(const struct cache_arena *a, const struct cache_name *name, uint32_t type,
+                      uint8_t key_flags, struct cache_found *found);
+
+/* Notes that a found entry was asked for, unless a writer came between or it is known well
+ * enough. */
+static inline void cache_store_asked(const struct cache_found *f)
+{
+    if ((f->meta & META_ASKED) == META_ASKED || !cache_page_lock_at(f->page, f->seq))
+        return;
+    cache_page_set_meta(f->page, f->slot, (uint8_t)(f->meta + META_ASKED_ONE));
+    cache_page_unlock(f->page);
+}
+
+/* Locks the two pages of a key in the order of their addresses, and back. */
+void cache_store_lock(struct cache_page *home, struct cache_page *other);
+void cache_store_unlock(struct cache_page *home, struct cache_page *other);
+
+/* Takes all entries of a name out; returns how many records went. */
+size_t cache_store_drop(struct cache *c, struct cache_arena *a, const struct cache_name *name);
+
+/* Takes one record out. */
+void cache_store_drop_record(struct cache *c, struct cache_arena *a,
+                             const struct cache_name *name, uint32_t type, uint8_t key_flags);
+
+#endif
