@@ -19,6 +19,7 @@
 #endif
 
 #include "config.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/metrics.h"
 #include "privileges.h"
@@ -44,7 +45,8 @@ struct main_loop {
     struct ev_loop *loop;
     const char *path; /* of the configuration; NULL: the default, if it is there */
     struct server *server;
-    ev_signal hangup, terminate, interrupt;
+    const char *clock_path; /* of the tests' clock; NULL as ever in real life */
+    ev_signal hangup, terminate, interrupt, clock;
     ev_timer certificates;
 };
 
@@ -140,6 +142,27 @@ static void on_terminate(struct ev_loop *loop, ev_signal *watcher, int events)
     ev_break(loop, EVBREAK_ALL);
 }
 
+/* Tests do not wait for answers to grow old: with PITH_TEST_CLOCK in the environment, SIGUSR1
+ * moves the clocks forward by the milliseconds in the file that it names. The file is emptied
+ * as a sign that it is done. */
+static void on_clock(struct ev_loop *loop, ev_signal *watcher, int events)
+{
+    const struct main_loop *m = watcher->data;
+    unsigned long long ms;
+    FILE *file = fopen(m->clock_path, "r+");
+
+    (void)loop;
+    (void)events;
+    if (file == NULL)
+        return;
+    if (fscanf(file, "%llu", &ms) == 1) {
+        clock_advance(ms);
+        if (ftruncate(fileno(file), 0) != 0)
+            log_error("clock: %s", strerror(errno));
+    }
+    fclose(file);
+}
+
 static void on_certificates(struct ev_loop *loop, ev_timer *watcher, int events)
 {
     struct main_loop *m = watcher->data;
@@ -178,6 +201,9 @@ static int run_server(struct config *c, const char *path)
     watch_signal(&m, &m.hangup, SIGHUP, on_hangup);
     watch_signal(&m, &m.terminate, SIGTERM, on_terminate);
     watch_signal(&m, &m.interrupt, SIGINT, on_terminate);
+    m.clock_path = secure_getenv("PITH_TEST_CLOCK");
+    if (m.clock_path != NULL)
+        watch_signal(&m, &m.clock, SIGUSR1, on_clock);
 
     int status = EXIT_FAILURE;
     m.server = server_start(c, error, sizeof(error));
