@@ -74,4 +74,19 @@ EXTRA_DIST += \
 	tests/unit/data/server.cert.pem \
 	tests/unit/data/server.key.pem
 
+# src: upstreams
+upstream_tests = \
+	tests/unit/test_upstream_matrix
+check_PROGRAMS += $(upstream_tests)
+TESTS += $(upstream_tests)
+upstream_test_support = \
+	tests/unit/upstream_client.c tests/unit/upstream_client.h \
+	tests/unit/upstream_fake.c tests/unit/upstream_fake.h
+upstream_test_cppflags = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
+upstream_test_ldadd = src/libpith.a tls/libtls.a src/dns/libdns.a src/core/libcore.a \
+	$(GETDNS_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(EV_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_upstream_matrix_SOURCES = tests/unit/test_upstream_matrix.c $(upstream_test_support)
+tests_unit_test_upstream_matrix_CPPFLAGS = $(upstream_test_cppflags)
+tests_unit_test_upstream_matrix_LDADD = $(upstream_test_ldadd)
+
 endif
