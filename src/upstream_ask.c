@@ -46,9 +46,76 @@ static void try_free(struct upstream_set *s, struct upstream_try *t)
     s->free_tries = t;
 }
 
+/* ---- servers that take one query a connection
+ *
+ * Some end the connection after each answer, and what was pipelined behind is lost, at times with the
+ * answer itself. Once a connection has ended so, the next query waits until the one before is over, until a
+ * connection is seen to carry two. */
+
+static void wait_in_line(struct upstream_try *t)
+{
+    struct upstream *u = t->upstream;
+    t->waiting = true;
+    t->next_waiting = NULL;
+    if (u->waiting)
+        u->waiting_last->next_waiting = t;
+    else
+        u->waiting = t;
+    u->waiting_last = t;
+}
+
+static void leave_line(struct upstream_try *t)
+{
+    struct upstream *u = t->upstream;
+    struct upstream_try **p = &u->waiting, *before = NULL;
+    while (*p != t) {
+        before = *p;
+        p = &before->next_waiting;
+    }
+    *p = t->next_waiting;
+    if (u->waiting_last == t)
+        u->waiting_last = before;
+    t->waiting = false;
+}
+
+static void send_next_in_line(struct upstream *u)
+{
+    struct upstream_try *t = u->waiting;
+    if (!t || upstream_context_in_flight(u->main))
+        return;
+    leave_line(t);
+    t->sent_us = clock_now_us();
+    t->late_us = t->sent_us +
+                 upstream_health_rto_us(&u->health, t->ask->roster->config->upstream_timeout_ms * 1000);
+    upstream_context_send(u->main, &t->query);
+}
+
+static void connection_carried(struct upstream *u, const struct upstream_query *q)
+{
+    u->replies_since_end++;
+    if (!q->fresh)
+        u->one_by_one = false;
+}
+
+static void connection_lost(struct upstream *u, uint64_t now_us)
+{
+    if (now_us - u->end_us > 1000) { /* else: one more query of the same connection */
+        u->lost_at_end = 0;
+        u->end_us = now_us;
+    }
+    if (++u->lost_at_end > 1 && u->replies_since_end <= 1)
+        u->one_by_one = true;
+    if (u->lost_at_end > 1)
+        u->replies_since_end = 0;
+}
+
+/* ---- tries and asks come and go */
+
 static void try_close(struct upstream_try *t)
 {
     struct upstream_ask *a = t->ask;
+    if (t->waiting)
+        leave_line(t);
     struct upstream_try **p = &a->tries;
     while (*p != t)
         p = &(*p)->next;
@@ -224,7 +291,13 @@ static bool send_try(struct upstream_ask *a, struct upstream *u, bool over_tcp, 
     metrics_count(M_UPSTREAM_ASKS);
     upstream_count(&u->count[COUNT_ASKS]);
     fill_query(a, t, now_us);
-    upstream_context_send(c, &t->query);
+    if (u->one_by_one && !over_tcp && upstream_context_in_flight(c)) {
+        t->query.ticket = NULL;
+        t->query.done = false;
+        wait_in_line(t);
+    } else {
+        upstream_context_send(c, &t->query);
+    }
     return true;
 }
 
@@ -296,7 +369,7 @@ static void arm(struct upstream_ask *a, uint64_t now_us)
     at = sooner(at, a->hedge_us);
     at = sooner(at, a->resend_us);
     for (const struct upstream_try *t = a->tries; t; t = t->next)
-        if (!t->late)
+        if (!t->late && !t->waiting)
             at = sooner(at, t->late_us);
     double s = at > now_us ? (double)(at - now_us) / 1e6 : 0.0;
     ev_timer_stop(a->set->loop, &a->timer);
@@ -307,7 +380,7 @@ static void arm(struct upstream_ask *a, uint64_t now_us)
 static void mark_late(struct upstream_ask *a, uint64_t now_us)
 {
     for (struct upstream_try *t = a->tries; t; t = t->next)
-        if (!t->late && now_us >= t->late_us) {
+        if (!t->late && !t->waiting && now_us >= t->late_us) {
             t->late = true;
             blame(a, t->upstream, now_us, SIGN_SLOW);
         }
@@ -369,7 +442,7 @@ static bool end_round(struct upstream_ask *a, uint64_t now_us)
 {
     const struct config *c = a->roster->config;
     for (struct upstream_try *t = a->tries; t; t = t->next)
-        if (!t->timed_out)
+        if (!t->timed_out && !t->waiting)
             time_out(a, t, now_us);
     a->round_end_us = 0;
     if (a->kind == ASK_PROBE) /* stays open for a late reply */
@@ -472,6 +545,8 @@ static bool on_reply(struct upstream_ask *a, struct upstream_try *t, uint64_t no
     if (q->other_case && t->over_tcp && u->is->transport == UPSTREAM_UDP)
         u->mangles_case = true; /* a stream cannot be spoofed: the server is like that */
     u->reply_us = now_us;
+    if (stream && !t->over_tcp)
+        connection_carried(u, q);
     count_reply(u, q->reply.rcode, rtt_us);
     watch_good(u, now_us, t->over_tcp || (stream && q->fresh) ? 0 : (uint32_t)rtt_us);
     restore_case(a, q->octets);
@@ -509,6 +584,8 @@ static bool on_refused(struct upstream_ask *a, struct upstream_try *t, uint64_t 
     struct upstream_context *c = t->over_tcp ? u->tcp : u->main;
     upstream_count(&u->count[COUNT_REFUSED]);
     metrics_count(M_UPSTREAM_ERRORS);
+    if (!t->over_tcp && u->is->transport != UPSTREAM_UDP)
+        connection_lost(u, now_us);
     if (upstream_context_certificate_failure(c))
         upstream_context_renew(c); /* the CA file may be put right, too */
     try_close(t);
@@ -526,6 +603,8 @@ static bool on_closed(struct upstream_ask *a, struct upstream_try *t, uint64_t n
     bool again = a->free_retries == 0 || replies != t->replies_before;
     upstream_count(&u->count[COUNT_CLOSED]);
     metrics_count(M_UPSTREAM_ERRORS);
+    if (!over_tcp)
+        connection_lost(u, now_us);
     try_close(t);
     if (again && a->free_retries < FREE_RETRIES_MAX) {
         a->free_retries++;
@@ -541,6 +620,7 @@ void ask_on_outcome(void *set, struct upstream_query *q)
     (void)set;
     struct upstream_try *t = (struct upstream_try *)q;
     struct upstream_ask *a = t->ask;
+    struct upstream *u = t->upstream;
     uint64_t now_us = clock_now_us();
     bool open = true;
     switch (q->outcome) {
@@ -577,6 +657,7 @@ void ask_on_outcome(void *set, struct upstream_query *q)
     }
     if (open)
         arm(a, now_us);
+    send_next_in_line(u);
 }
 
 void ask_on_bad_datagram(void *set, struct upstream_query *q)
@@ -604,6 +685,7 @@ void ask_on_late(void *set, void *upstream)
     struct upstream *u = upstream;
     u->reply_us = clock_now_us();
     watch_good(u, u->reply_us, 0);
+    send_next_in_line(u);
 }
 
 /* ---- the beginning */

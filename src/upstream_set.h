@@ -47,6 +47,11 @@ struct upstream {
     uint64_t reply_us;    /* the last good reply */
     uint64_t reset_us;    /* when the stream was last given up */
     uint64_t measured_us; /* when its response time was last looked for */
+    /* A server that takes one query a connection: see upstream_ask.c. */
+    bool one_by_one;
+    unsigned replies_since_end, lost_at_end;
+    uint64_t end_us;
+    struct upstream_try *waiting, *waiting_last;
     bool mangles_case;    /* its replies do not keep the case of the question */
     bool logged_down;
     ev_timer timer;  /* of the probe */
@@ -76,7 +81,8 @@ struct upstream_try {
     struct upstream *upstream;
     struct upstream_try *next; /* the ask's, newest first; or the free list */
     uint64_t sent_us, late_us;
-    bool over_tcp, late, timed_out, bad;
+    bool over_tcp, late, timed_out, bad, waiting;
+    struct upstream_try *next_waiting;
     uint64_t replies_before;
 };
 
