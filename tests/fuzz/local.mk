@@ -31,6 +31,25 @@ tests_fuzz_fuzz_build_LDADD = $(fuzz_dns_libs)
 tests_fuzz_fuzz_build_LDFLAGS = $(fuzz_ldflags)
 endif
 
+# tls
+fuzz_tls_replays = tests/fuzz/replay_dot tests/fuzz/replay_proxyproto
+fuzz_tls_libs = tls/libtls.a src/core/libcore.a
+check_PROGRAMS += $(fuzz_tls_replays)
+TESTS += $(fuzz_tls_replays)
+tests_fuzz_replay_dot_SOURCES = tests/fuzz/fuzz_dot.c tests/unit/echo_handler.h $(fuzz_driver)
+tests_fuzz_replay_dot_LDADD = $(fuzz_tls_libs)
+tests_fuzz_replay_proxyproto_SOURCES = tests/fuzz/fuzz_proxyproto.c $(fuzz_driver)
+tests_fuzz_replay_proxyproto_LDADD = $(fuzz_tls_libs)
+if FUZZING
+fuzz_programs += tests/fuzz/fuzz_dot tests/fuzz/fuzz_proxyproto
+tests_fuzz_fuzz_dot_SOURCES = tests/fuzz/fuzz_dot.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_dot_LDADD = $(fuzz_tls_libs)
+tests_fuzz_fuzz_dot_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_proxyproto_SOURCES = tests/fuzz/fuzz_proxyproto.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_proxyproto_LDADD = $(fuzz_tls_libs)
+tests_fuzz_fuzz_proxyproto_LDFLAGS = $(fuzz_ldflags)
+endif
+
 # What libFuzzer finds of interest goes to fuzz-work/ in the build tree, not into the corpus.
 noinst_PROGRAMS += $(fuzz_programs)
 .PHONY: fuzz-smoke

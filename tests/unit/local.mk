@@ -89,4 +89,18 @@ tests_unit_test_upstream_matrix_SOURCES = tests/unit/test_upstream_matrix.c $(up
 tests_unit_test_upstream_matrix_CPPFLAGS = $(upstream_test_cppflags)
 tests_unit_test_upstream_matrix_LDADD = $(upstream_test_ldadd)
 
+# tls
+tls_tests = \
+	tests/unit/test_dot \
+	tests/unit/test_proxyproto
+check_PROGRAMS += $(tls_tests)
+TESTS += $(tls_tests)
+tls_test_cppflags = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
+tls_test_ldadd = tls/libtls.a src/core/libcore.a $(OPENSSL_LIBS) $(EV_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_dot_SOURCES = tests/unit/test_dot.c tests/unit/echo_handler.h
+tests_unit_test_dot_LDADD = $(tls_test_ldadd)
+tests_unit_test_dot_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
+tests_unit_test_proxyproto_SOURCES = tests/unit/test_proxyproto.c
+tests_unit_test_proxyproto_LDADD = $(tls_test_ldadd)
+
 endif
