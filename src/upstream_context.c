@@ -53,7 +53,7 @@ struct upstream_generation {
     struct upstream_engine *engine;
     struct upstream_context *context;
     getdns_context *getdns;
-    size_t in_flight, parked;
+    size_t parked; /* of those in flight (loop.in_flight), how many wait for a descriptor */
     uint64_t replies; /* over the present connection */
     bool connected;
     bool stale; /* to be reset before the next send */
@@ -177,7 +177,7 @@ static void reap(struct upstream_engine *e)
 {
     struct upstream_generation **p = &e->retired, *g;
     while ((g = *p)) {
-        if (g->in_flight && clock_now_ms() - g->retired_ms < RETIRED_MS) {
+        if (g->loop.in_flight && clock_now_ms() - g->retired_ms < RETIRED_MS) {
             p = &g->next;
             continue;
         }
@@ -232,7 +232,7 @@ static void callback(getdns_context *c, getdns_callback_type_t type, getdns_dict
     struct upstream_query *q = t->query;
     struct upstream_engine *e = g->engine;
     bool stream = g->loop.stream;
-    g->in_flight--;
+    g->loop.in_flight--;
     g->loop.completions++;
     if (t->parked)
         g->parked--;
@@ -515,10 +515,10 @@ void upstream_context_destroy(struct upstream_context *c)
 static bool make_ready(struct upstream_context *c)
 {
     struct upstream_generation *g = c->generation;
-    bool stuck = g->parked && g->parked == g->in_flight; /* nothing will ever wake them */
+    bool stuck = g->parked && g->parked == g->loop.in_flight; /* nothing will ever wake them */
     if (!g->stale && !c->renew && !stuck)
         return true;
-    if (g->in_flight == 0 && !c->renew) {
+    if (g->loop.in_flight == 0 && !c->renew) {
         g->stale = !set_upstream(g);
         return !g->stale;
     }
@@ -591,7 +591,7 @@ static enum sent hand_over(struct upstream_context *c, struct upstream_query *q)
     *t = (struct upstream_ticket){.query = q, .generation = g};
     q->ticket = t;
     q->fresh = g->replies == 0;
-    g->in_flight++;
+    g->loop.in_flight++;
     g->loop.sending = t;
     g->loop.scheduled = false;
     if (g->loop.stream)
@@ -602,7 +602,7 @@ static enum sent hand_over(struct upstream_context *c, struct upstream_query *q)
     g->loop.sending = NULL;
     if (r != GETDNS_RETURN_GOOD) {
         q->ticket = NULL;
-        g->in_flight--;
+        g->loop.in_flight--;
         upstream_mem_free(e->mem, t);
         return r == GETDNS_RETURN_NO_UPSTREAM_AVAILABLE ? SENT_UNAVAILABLE : SENT_FAILED;
     }
@@ -686,7 +686,7 @@ void upstream_context_renew(struct upstream_context *c)
 
 size_t upstream_context_in_flight(const struct upstream_context *c)
 {
-    return c->generation->in_flight;
+    return c->generation->loop.in_flight;
 }
 
 uint64_t upstream_context_replies(const struct upstream_context *c)

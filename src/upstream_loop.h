@@ -52,8 +52,9 @@ struct upstream_loop {
     socklen_t peer_len;
     uint32_t idle_ms; /* how long an idle stream is kept */
 
-    /* the rest is this file's, but for the two that the context sets and reads around a send */
+    /* the rest is this file's, but for what the context sets and reads around a send */
     void *sending;  /* the query that is handed to getdns right now */
+    size_t in_flight; /* queries that getdns holds */
     bool scheduled; /* getdns made an event for it: else it waits for a descriptor */
     getdns_eventloop_event *handled;      /* UDP: the event whose callback runs, */
     void *handled_query;                  /* and its query */
