@@ -12,6 +12,7 @@ cache_libcache_a_SOURCES = \
 	cache/key.c cache/key.h \
 	cache/large.h \
 	cache/namecode.c cache/namecode.h \
+	cache/pending.c \
 	cache/page.c cache/page.h \
 	cache/racy.h \
 	cache/record.c cache/record.h \

@@ -103,4 +103,12 @@ tests_unit_test_dot_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 tests_unit_test_proxyproto_SOURCES = tests/unit/test_proxyproto.c
 tests_unit_test_proxyproto_LDADD = $(tls_test_ldadd)
 
+# src: the query path, whole
+check_PROGRAMS += tests/unit/test_proxy
+TESTS += tests/unit/test_proxy
+tests_unit_test_proxy_SOURCES = tests/unit/test_proxy.c \
+	tests/unit/fake_upstream.c tests/unit/fake_upstream.h
+tests_unit_test_proxy_LDADD = src/libpith.a cache/libcache.a tls/libtls.a src/dns/libdns.a \
+	src/core/libcore.a $(GETDNS_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(EV_LIBS) $(CMOCKA_LIBS)
+
 endif
