@@ -354,10 +354,10 @@ static void test_policy(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         send_to(f, f->c, &rows[i].ask);
         assert_int_equal(f->c->replies, 1);
-        assert_true(f->c->parsed);
-        assert_int_equal(f->c->reply.rcode, rows[i].rcode);
-        assert_int_equal(error_code(f->c, 0), rows[i].ede);
-        assert_int_equal(f->c->reply.flags & DNS_RD, rows[i].ask.no_rd ? 0 : DNS_RD);
+        assert_int_equal(f->c->msg[3] & 15, rows[i].rcode);
+        assert_int_equal(f->c->msg[2] & 0x79, (rows[i].ask.flags >> 8) | !rows[i].ask.no_rd);
+        if (f->c->parsed) /* not with another opcode */
+            assert_int_equal(error_code(f->c, 0), rows[i].ede);
     }
     assert_int_equal(fake_n_asks, 0);
 }
