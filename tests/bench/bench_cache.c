@@ -43,6 +43,7 @@
     X(evicting_inserts_per_s)                                                                  \
     X(resident_full)                                                                           \
     X(entries_full)                                                                            \
+    X(raw_bytes_full)                                                                          \
     X(bytes_per_entry_full)                                                                    \
     X(ratio_full)                                                                              \
     X(ratio_to_cap_full)                                                                       \
@@ -119,11 +120,6 @@ static uint64_t number_random(const struct run *r, uint64_t k)
     return workload_shuffle(k, r->o->entries, r->o->workload.seed + 5);
 }
 
-static uint64_t number_random_of_all(const struct run *r, uint64_t k)
-{
-    return workload_shuffle(k, 2 * r->o->entries, r->o->workload.seed + 6);
-}
-
 static uint64_t number_absent(const struct run *r, uint64_t k)
 {
     (void)r;
@@ -192,15 +188,28 @@ static void measure_filled(struct run *r, size_t before)
     r->f[F_ratio_to_cap] = (double)r->o->cache_bytes / r->f[F_entries_filled] / r->raw;
 }
 
+/* Evicting may favour entries of some size, so raw octets are summed over those that are there.
+ */
 static void measure_full(struct run *r, size_t before)
 {
-    double unused;
+    double raw = 0, n = 0;
     r->f[F_resident_full] = (double)(measure_resident() - before);
-    r->f[F_entries_full] =
-        (double)get_range(r, 2 * r->o->entries, number_random_of_all, &unused);
-    r->f[F_bytes_per_entry_full] = r->f[F_resident_full] / r->f[F_entries_full];
-    r->f[F_ratio_full] = r->f[F_bytes_per_entry_full] / r->raw;
-    r->f[F_ratio_to_cap_full] = (double)r->o->cache_bytes / r->f[F_entries_full] / r->raw;
+    for (uint64_t k = 0; k < 2 * r->o->entries; k++) {
+        uint64_t i = workload_shuffle(k, 2 * r->o->entries, r->o->workload.seed + 6);
+        batch_clear(r->batch);
+        batch_add_key(r->batch, &r->o->workload, i);
+        if (r->e->get(r->engine, &r->batch->key[0], r->out, GET_S) == 0)
+            continue;
+        struct workload_reply made;
+        workload_reply(&r->o->workload, i, &r->batch->source[0], r->batch->bytes, &made);
+        raw += (double)made.raw;
+        n++;
+    }
+    r->f[F_entries_full] = n;
+    r->f[F_raw_bytes_full] = raw / n;
+    r->f[F_bytes_per_entry_full] = r->f[F_resident_full] / n;
+    r->f[F_ratio_full] = r->f[F_resident_full] / raw;
+    r->f[F_ratio_to_cap_full] = (double)r->o->cache_bytes / raw;
 }
 
 static void run_engine(struct run *r)

@@ -100,11 +100,10 @@ static const char *layout(unsigned type)
     }
 }
 
-static bool take_rdata(struct cursor *c, size_t end, struct plain_rr *rr)
+/* out has room for the rdata and two names more. */
+static bool take_rdata(struct cursor *c, size_t end, struct plain_rr *rr, uint8_t *out)
 {
-    uint8_t *out = malloc(65536 + 2 * 255), *p = out;
-    if (out == NULL)
-        abort();
+    uint8_t *p = out;
     bool ok = true;
     for (const char *f = layout(rr->type); *f != 0 && ok; f++) {
         size_t n;
@@ -128,15 +127,10 @@ static bool take_rdata(struct cursor *c, size_t end, struct plain_rr *rr)
     }
     rr->rdata_len = (size_t)(p - out);
     rr->rdata = out;
-    if (!ok || c->pos != end) {
-        free(out);
-        return false;
-    }
-    rr->rdata = realloc(out, rr->rdata_len + 1);
-    return true;
+    return ok && c->pos == end;
 }
 
-static bool take_rr(struct cursor *c, struct plain_rr *rr)
+static bool take_rr(struct cursor *c, struct plain_rr *rr, uint8_t *out)
 {
     rr->owner_len = take_name(c, rr->owner);
     if (rr->owner_len == 0)
@@ -148,7 +142,7 @@ static bool take_rr(struct cursor *c, struct plain_rr *rr)
     ok = ok && take(c, 4, &ttl);
     rr->ttl = (uint32_t)ttl;
     size_t rdlength = take16(c, &ok);
-    return ok && rdlength <= c->len - c->pos && take_rdata(c, c->pos + rdlength, rr);
+    return ok && rdlength <= c->len - c->pos && take_rdata(c, c->pos + rdlength, rr, out);
 }
 
 bool plain_parse(struct plain_message *m, const uint8_t *msg, size_t len)
@@ -168,33 +162,32 @@ bool plain_parse(struct plain_message *m, const uint8_t *msg, size_t len)
     /* A record has 11 octets at least: counts beyond that are lies. */
     if (!ok || count[0] + count[1] + count[2] > (len - c.pos) / 11)
         return false;
-    m->rr = calloc(count[0] + count[1] + count[2] + 1, sizeof *m->rr);
-    if (m->rr == NULL)
+    size_t records = count[0] + count[1] + count[2];
+    m->rr = calloc(records + 1, sizeof *m->rr);
+    uint8_t *next = m->bytes = malloc(len + records * 2 * 255);
+    if (m->rr == NULL || m->bytes == NULL)
         abort();
-    for (int s = 0; s < 3; s++) {
-        for (size_t k = 0; k < count[s]; k++) {
+    for (int s = 0; s < 3 && ok; s++) {
+        for (size_t k = 0; k < count[s] && ok; k++) {
             struct plain_rr *rr = &m->rr[m->n];
-            if (!take_rr(&c, rr)) {
-                plain_free(m);
-                return false;
-            }
+            ok = take_rr(&c, rr, next);
             rr->section = s;
-            if (rr->type == 41)
-                free(rr->rdata);
-            else
-                m->n++;
+            next += rr->rdata_len;
+            m->n += rr->type != 41; /* not OPT */
         }
     }
-    if (c.pos != len)
+    if (!ok || c.pos != len) {
         plain_free(m);
-    return c.pos == len;
+        return false;
+    }
+    return true;
 }
 
 void plain_free(struct plain_message *m)
 {
-    for (size_t k = 0; k < m->n; k++)
-        free(m->rr[k].rdata);
+    free(m->bytes);
     free(m->rr);
+    m->bytes = NULL;
     m->rr = NULL;
     m->n = 0;
 }

@@ -15,7 +15,7 @@ struct plain_rr {
     uint32_t ttl;
     uint8_t owner[255];
     size_t owner_len;
-    uint8_t *rdata; /* names expanded */
+    const uint8_t *rdata; /* in the message's bytes, names expanded */
     size_t rdata_len;
 };
 
@@ -26,6 +26,7 @@ struct plain_message {
     uint16_t qtype, qclass;
     size_t n; /* records without OPT */
     struct plain_rr *rr;
+    uint8_t *bytes;
 };
 
 /* Reads a message with exactly one question to its last octet. False when it is malformed; then
