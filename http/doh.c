@@ -9,6 +9,11 @@
 #include "core/metrics.h"
 #include "http/base64url.h"
 #include "http/date.h"
+#include "http/json.h"
+#include "http/url.h"
+
+_Static_assert((int)JSON_QUERY_MAX <= (int)DOH_INLINE_MSG,
+               "JSON questions fit without own memory");
 
 static const char methods_dns[] = "GET, HEAD, POST, OPTIONS";
 static const char methods_resolve[] = "GET, HEAD, OPTIONS";
@@ -105,6 +110,20 @@ static void respond_options(struct doh_request *r)
     respond(r, &response);
 }
 
+static void respond_json(struct doh_request *r, struct doh_response *response)
+{
+    char *text = json_answer(response->body, response->body_len, &response->body_len);
+
+    if (!text) {
+        respond_error(r, 500, "The answer cannot be written as JSON.\n");
+        return;
+    }
+    response->media = DOH_JSON;
+    response->body = (const uint8_t *)text;
+    respond(r, response);
+    free(text);
+}
+
 static void on_reply(struct query *q, const struct query_reply *reply)
 {
     struct doh_request *r = (struct doh_request *)q;
@@ -119,7 +138,10 @@ static void on_reply(struct query *q, const struct query_reply *reply)
 
     switch (reply->verdict) {
     case QUERY_ANSWER:
-        respond(r, &response);
+        if (r->as_json)
+            respond_json(r, &response);
+        else
+            respond(r, &response);
         break;
     case QUERY_LIMITED:
         respond_error(r, 429, "Too many queries; wait a second.\n");
@@ -146,47 +168,38 @@ void doh_method(struct doh_request *r, const char *text, size_t len)
         r->method = DOH_OTHER;
 }
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Decodes %-escapes; those that are none stay as they are. out has len octets. */
-static size_t unescape(char *out, const char *in, size_t len)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        if (in[i] == '%' && len - i > 2 && hex(in[i + 1]) >= 0 && hex(in[i + 2]) >= 0) {
-            out[n++] = (char)(hex(in[i + 1]) << 4 | hex(in[i + 2]));
-            i += 2;
-        } else {
-            out[n++] = in[i];
-        }
-    }
-    return n;
-}
-
-static void parameter(struct doh_request *r, const char *text, size_t len)
+static void dns_parameter(struct doh_request *r, const char *value, size_t len)
 {
     size_t n;
 
-    if (len < 4 || memcmp(text, "dns=", 4) != 0)
-        return;
     if (r->dns_parameters++ > 0) {
         r->dns_parameters = 2;
         return;
     }
-    if (!reserve(r, base64url_size(len - 4))) {
+    if (!reserve(r, base64url_size(len))) {
         r->error = 503;
         return;
     }
-    n = base64url_decode(r->msg, text + 4, len - 4);
+    n = base64url_decode(r->msg, value, len);
     r->dns_malformed = n == SIZE_MAX;
     r->len = r->dns_malformed ? 0 : n;
+}
+
+static bool is(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && memcmp(text, word, len) == 0;
+}
+
+static void parameter(struct doh_request *r, const char *text, size_t len)
+{
+    if (len >= 4 && memcmp(text, "dns=", 4) == 0) {
+        dns_parameter(r, text + 4, len - 4);
+    } else if (len >= 5 && memcmp(text, "name=", 5) == 0) {
+        r->name_parameter = true;
+    } else if (len >= 3 && memcmp(text, "ct=", 3) == 0) {
+        r->wants_json |= is(text, len, "ct=application/dns-json");
+        r->wants_message |= is(text, len, "ct=application/dns-message");
+    }
 }
 
 /* The parameters of a target, "a=b&dns=...". Escapes are rare and cost a copy. */
@@ -195,16 +208,21 @@ static void parameters(struct doh_request *r, const char *text, size_t len)
     const char *end = text + len;
     char plain[DOH_HEADERS_MAX];
 
-    while (text < end) {
-        const char *amp = memchr(text, '&', (size_t)(end - text));
-        size_t n = (size_t)((amp ? amp : end) - text);
+    for (const char *p = text; p < end;) {
+        const char *amp = memchr(p, '&', (size_t)(end - p));
+        size_t n = (size_t)((amp ? amp : end) - p);
 
-        if (n <= sizeof(plain) && memchr(text, '%', n))
-            parameter(r, plain, unescape(plain, text, n));
+        if (n <= sizeof(plain) && memchr(p, '%', n))
+            parameter(r, plain, url_unescape(plain, p, n));
         else
-            parameter(r, text, n);
-        text += n + 1;
+            parameter(r, p, n);
+        p += n + 1;
     }
+    if (!r->options->json || !r->name_parameter || r->dns_parameters > 0 || r->parameters)
+        return;
+    r->parameters = strndup(text, len);
+    if (!r->parameters)
+        r->error = 503;
 }
 
 void doh_target(struct doh_request *r, const char *text, size_t len)
@@ -219,9 +237,11 @@ void doh_target(struct doh_request *r, const char *text, size_t len)
         if (strncmp(path, text, path_len) == 0 && path[path_len] == 0)
             r->resource = DOH_DNS;
     }
-    if (path_len == 1 && *text == '*')
+    if (r->resource == DOH_NOTHING && is(text, path_len, "*"))
         r->resource = DOH_ASTERISK;
-    if (question && r->resource == DOH_DNS)
+    if (r->resource == DOH_NOTHING && r->options->json && is(text, path_len, "/resolve"))
+        r->resource = DOH_RESOLVE;
+    if (question && (r->resource == DOH_DNS || r->resource == DOH_RESOLVE))
         parameters(r, question + 1, len - path_len - 1);
 }
 
@@ -238,6 +258,17 @@ static uint8_t media_type(const char *value, size_t len)
     if (len == sizeof(message) - 1 && strncasecmp(value, message, len) == 0)
         return DOH_MESSAGE;
     return DOH_OTHER_MEDIA;
+}
+
+/* application/dns-json stands in an Accept field, whatever its weight. */
+static bool accepts_json(const char *value, size_t len)
+{
+    static const char json[] = "application/dns-json";
+
+    for (; len >= sizeof(json) - 1; value++, len--)
+        if (strncasecmp(value, json, sizeof(json) - 1) == 0)
+            return true;
+    return false;
 }
 
 /* Octets a body is said to have; what is no number counts as too many. */
@@ -267,6 +298,8 @@ void doh_field(struct doh_request *r, const char *name, size_t name_len, const c
     }
     switch (name_len) {
     case 6:
+        if (r->name_parameter && memcmp(name, "accept", 6) == 0)
+            r->wants_json |= accepts_json(value, value_len);
         if (memcmp(name, "expect", 6) == 0) {
             r->expects = value_len == 12 && strncasecmp(value, "100-continue", 12) == 0;
             if (!r->expects)
@@ -337,9 +370,24 @@ static void ask(struct doh_request *r)
     query_submit(q);
 }
 
+/* The query comes from name= and the like; it fits into the inline message. */
+static void ask_json(struct doh_request *r)
+{
+    const char *text = r->parameters ? r->parameters : "", *why;
+
+    r->len = json_query(r->msg, text, strlen(text), &why);
+    r->as_json = !r->wants_message;
+    if (r->len == 0)
+        respond_error(r, 400, why);
+    else
+        ask(r);
+}
+
 static void end_get(struct doh_request *r)
 {
-    if (r->dns_parameters == 0)
+    if (r->resource == DOH_RESOLVE || (r->parameters && r->wants_json))
+        ask_json(r);
+    else if (r->dns_parameters == 0)
         respond_error(r, 400, "The parameter dns is missing (RFC 8484 4.1).\n");
     else if (r->dns_parameters > 1)
         respond_error(r, 400, "More than one parameter dns.\n");
@@ -365,6 +413,8 @@ void doh_end(struct doh_request *r)
         respond_error(r, 405, "This method has no meaning here.\n");
     else if (r->method != DOH_POST)
         end_get(r);
+    else if (r->resource == DOH_RESOLVE)
+        respond_error(r, 405, "This method has no meaning here.\n");
     else if (r->media != DOH_MESSAGE)
         respond_error(r, 415, "The body has to be application/dns-message.\n");
     else
@@ -477,6 +527,8 @@ const char *doh_reason(uint16_t status)
         return "Too Many Requests";
     case 431:
         return "Request Header Fields Too Large";
+    case 500:
+        return "Internal Server Error";
     case 503:
         return "Service Unavailable";
     case 505:

@@ -181,7 +181,8 @@ static bool write_response(struct buf *out, const struct request *q,
     if (!at)
         return false;
     end = write_head(at, q, response);
-    end = put(end, (const char *)response->body, body);
+    if (body > 0)
+        end = put(end, (const char *)response->body, body);
     buf_commit(out, (size_t)(end - at));
     return true;
 }

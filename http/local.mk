@@ -1,6 +1,6 @@
 # http: DNS over HTTPS. Only home of nghttp2.
 noinst_LIBRARIES += http/libhttp.a
-http_libhttp_a_CPPFLAGS = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS)
+http_libhttp_a_CPPFLAGS = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS) $(JANSSON_CFLAGS) $(LDNS_CFLAGS)
 http_libhttp_a_SOURCES = \
 	http/base64url.c http/base64url.h \
 	http/date.c http/date.h \
@@ -8,4 +8,6 @@ http_libhttp_a_SOURCES = \
 	http/forwarded.c http/forwarded.h \
 	http/h1.c http/h1_parse.c http/h1_parse.h \
 	http/h2.c \
-	http/http.h
+	http/http.h \
+	http/json.c http/json.h \
+	http/url.c http/url.h

@@ -39,13 +39,26 @@ tests_unit_test_local_LDADD = src/libpith.a src/dns/libdns.a src/core/libcore.a 
 	$(GETDNS_LIBS) $(CMOCKA_LIBS)
 # http
 http_tests = \
+	tests/unit/test_base64url \
+	tests/unit/test_doh \
+	tests/unit/test_forwarded \
 	tests/unit/test_h1 \
-	tests/unit/test_h2
+	tests/unit/test_h2 \
+	tests/unit/test_json
 check_PROGRAMS += $(http_tests)
 TESTS += $(http_tests)
-http_test_cppflags = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS)
+http_test_cppflags = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS) $(JANSSON_CFLAGS)
 http_test_ldadd = http/libhttp.a src/dns/libdns.a src/core/libcore.a $(NGHTTP2_LIBS) \
 	$(JANSSON_LIBS) $(LDNS_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_base64url_SOURCES = tests/unit/test_base64url.c
+tests_unit_test_base64url_LDADD = $(http_test_ldadd)
+tests_unit_test_doh_SOURCES = tests/unit/test_doh.c tests/unit/http_fake.h
+tests_unit_test_doh_LDADD = $(http_test_ldadd)
+tests_unit_test_forwarded_SOURCES = tests/unit/test_forwarded.c
+tests_unit_test_forwarded_LDADD = $(http_test_ldadd)
+tests_unit_test_json_SOURCES = tests/unit/test_json.c
+tests_unit_test_json_CPPFLAGS = $(http_test_cppflags)
+tests_unit_test_json_LDADD = $(http_test_ldadd)
 tests_unit_test_h1_SOURCES = tests/unit/test_h1.c tests/unit/http_fake.h
 tests_unit_test_h1_CPPFLAGS = $(http_test_cppflags)
 tests_unit_test_h1_LDADD = $(http_test_ldadd)

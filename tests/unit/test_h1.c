@@ -291,6 +291,436 @@ static void malformed_is_400_and_close(void **state)
     (void)state;
 }
 
+static void statuses(void **state)
+{
+    static const struct {
+        const char *request;
+        int status;
+        bool ends; /* the connection */
+        const char *field;
+    } rows[] = {
+        {"GET / HTTP/1.1\r\n" HOST "\r\n", 404, false, "\r\ncontent-type: text/plain"},
+        {"GET /dns-query HTTP/1.1\r\n" HOST "\r\n", 400, false,
+         "\r\ncache-control: no-store\r\n"},
+        {"PUT /dns-query HTTP/1.1\r\n" HOST "content-length: 3\r\n\r\nabc", 405, false,
+         "\r\nallow: GET, HEAD, POST, OPTIONS\r\n"},
+        {"OPTIONS /dns-query HTTP/1.1\r\n" HOST "\r\n", 204, false,
+         "\r\naccess-control-allow-headers: content-type, accept\r\n"},
+        {"OPTIONS * HTTP/1.1\r\n" HOST "\r\n", 204, false, NULL},
+        {"POST /dns-query HTTP/1.1\r\n" HOST "content-length: 2\r\n\r\nab", 415, false, NULL},
+        {POST_HEAD "\r\n", 400, false, NULL},
+        {POST_HEAD "content-length: 0\r\n\r\n", 400, false, NULL},
+        {POST_HEAD "expect: 200-ok\r\n\r\n", 417, false, NULL},
+        {"GET " Q1_PATH " HTTP/1.1\r\n" HOST "connection: close\r\n\r\n", 200, true,
+         "\r\nconnection: close\r\n"},
+        {"GET " Q1_PATH " HTTP/1.1\r\n" HOST "Connection: te, Close\r\n\r\n", 200, true,
+         "\r\nconnection: close\r\n"},
+        {"GET " Q1_PATH " HTTP/1.0\r\n\r\n", 200, true, "\r\nconnection: close\r\n"},
+        {"GET " Q1_PATH " HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", 200, false,
+         "\r\nconnection: keep-alive\r\n"},
+        {"GET " Q1_PATH " HTTP/1.2\r\n" HOST "\r\n", 200, false, NULL},
+        {"GET https://dns.example" Q1_PATH " HTTP/1.1\r\n" HOST "\r\n", 200, false, NULL},
+        {"GET http://dns.example HTTP/1.1\r\n" HOST "\r\n", 404, false, NULL},
+        {"GET " Q1_PATH " HTTP/1.1\r\nHost:\r\n\r\n", 200, false, NULL},
+        {"GET " Q1_PATH " HTTP/1.1\r\nHost: [2001:db8::1]:443\t \r\nX:\r\nY: \xfc\r\n\r\n", 200,
+         false, NULL},
+        {"\r\n\r\n" GET, 200, false, NULL},
+        {"GET " Q1_PATH " HTTP/2.0\r\n" HOST "\r\n", 505, true, NULL},
+        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, true, NULL},
+        {"GET " Q1_PATH " HTTP/1.1\r\n" HOST "Upgrade: h2c\r\nConnection: upgrade\r\n\r\n", 200,
+         false, NULL},
+    };
+    static struct response r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rig *g;
+
+        assert_int_equal(setup((void **)&g), 0);
+        send_text(g, rows[i].request);
+        assert_true(take(g, &r, false));
+        if (r.status != rows[i].status)
+            fail_msg("%s: %d", rows[i].request, r.status);
+        if (rows[i].field && !strstr(r.head, rows[i].field))
+            fail_msg("%s: %s", rows[i].request, r.head);
+        assert_non_null(strstr(r.head, "\r\naccess-control-allow-origin: *\r\n"));
+        assert_non_null(strstr(r.head, "\r\ndate: "));
+        if (rows[i].ends) {
+            assert_nothing(g);
+            assert_true(g->carrier.ended);
+        } else {
+            assert_usable(g);
+        }
+        teardown((void **)&g);
+    }
+}
+
+static void head_has_no_body(void **state)
+{
+    struct rig *g = *state;
+    static struct response r;
+
+    send_text(g, "HEAD " Q1_PATH " HTTP/1.1\r\n" HOST "\r\n" GET);
+    assert_true(take(g, &r, true));
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.head, "\r\ncontent-length: 33\r\n"));
+    assert_answer(g, q1, sizeof(q1));
+    assert_nothing(g);
+}
+
+static void long_heads(void **state)
+{
+    static char text[40000];
+    struct rig *g = *state;
+
+    /* a request line without end */
+    memset(text, 'a', sizeof(text));
+    memcpy(text, "GET /", 5);
+    fake_data(&g->carrier, text, 16000);
+    assert_nothing(g);
+    fake_data(&g->carrier, text, 1000);
+    assert_int_equal(take_status(g), 414);
+    assert_true(g->carrier.ended);
+
+    /* one field without end, and many */
+    teardown((void **)&g);
+    setup((void **)&g);
+    send_text(g, "GET / HTTP/1.1\r\n" HOST "x: ");
+    fake_data(&g->carrier, text + 10, 17000);
+    assert_int_equal(take_status(g), 431);
+    assert_true(g->carrier.ended);
+
+    teardown((void **)&g);
+    setup((void **)&g);
+    send_text(g, "GET / HTTP/1.1\r\n" HOST);
+    for (int i = 0; i < 10000 && !g->carrier.ended; i++)
+        send_text(g, "x: y\r\n");
+    assert_int_equal(take_status(g), 431);
+    assert_true(g->carrier.ended);
+    *state = g;
+}
+
+/* A GET of 12 KB and a POST of 65535 octets are served; beyond is 413 and the end. */
+static void long_messages(void **state)
+{
+    struct rig *g = *state;
+    static uint8_t big[70000];
+    static struct response r;
+    char text[16000] = "GET /dns-query?dns=";
+    size_t n = strlen(text);
+
+    memset(text + n, 'A', 15000);
+    strcpy(text + n + 15000, " HTTP/1.1\r\n" HOST "\r\n");
+    send_text(g, text);
+    assert_int_equal(take_status(g), 200);
+    assert_int_equal(g->handler.msg_len, 15000 / 4 * 3);
+
+    send_text(g, POST_HEAD "content-length: 65535\r\n\r\n");
+    for (size_t at = 0; at < 65535; at += 13107)
+        fake_data(&g->carrier, big + at, 13107);
+    assert_true(take(g, &r, false));
+    assert_int_equal(r.status, 200);
+    assert_int_equal(r.len, 65535);
+    assert_usable(g);
+
+    send_text(g, POST_HEAD "transfer-encoding: chunked\r\n\r\nffff\r\n");
+    fake_data(&g->carrier, big, 65535);
+    send_text(g, "\r\n0\r\n\r\n");
+    assert_true(take(g, &r, false));
+    assert_int_equal(r.status, 200);
+    assert_usable(g);
+
+    /* said beforehand: answered at once, and what was announced is read before the end */
+    send_text(g, POST_HEAD "content-length: 65536\r\n\r\n");
+    assert_int_equal(take_status(g), 413);
+    assert_false(g->carrier.ended);
+    assert_true(g->carrier.s.rider->mid_message(&g->carrier.s));
+    fake_data(&g->carrier, big, 65536);
+    assert_true(g->carrier.ended);
+    assert_nothing(g);
+}
+
+static void too_much_in_chunks(void **state)
+{
+    struct rig *g = *state;
+    static uint8_t big[65536];
+
+    send_text(g, POST_HEAD "transfer-encoding: chunked\r\n\r\n10000\r\n");
+    fake_data(&g->carrier, big, 65536);
+    assert_int_equal(take_status(g), 413);
+    assert_false(g->carrier.ended);
+    send_text(g, "\r\n0\r\n\r\n" GET);
+    assert_true(g->carrier.ended);
+    assert_nothing(g);
+}
+
+/* Nobody reads a body without end. */
+static void body_without_end(void **state)
+{
+    struct rig *g = *state;
+    static uint8_t big[65536];
+    unsigned n = 0;
+
+    send_text(g, POST_HEAD "content-length: 999999999999\r\n\r\n");
+    assert_int_equal(take_status(g), 413);
+    while (!g->carrier.ended && n++ < 10)
+        fake_data(&g->carrier, big, sizeof(big));
+    assert_true(g->carrier.ended);
+    assert_true(n <= 6);
+}
+
+static void expect_continue(void **state)
+{
+    struct rig *g = *state;
+    struct buf *out = &g->carrier.s.out;
+
+    send_text(g, POST_HEAD "content-length: 33\r\nExpect: 100-Continue\r\n\r\n");
+    assert_int_equal(buf_len(out), 25);
+    assert_memory_equal(buf_data(out), "HTTP/1.1 100 Continue\r\n\r\n", 25);
+    buf_consume(out, 25);
+    fake_data(&g->carrier, q1, sizeof(q1));
+    assert_answer(g, q1, sizeof(q1));
+
+    /* the body is here already */
+    send_text(g, POST_HEAD "content-length: 33\r\nExpect: 100-continue\r\n\r\n\1\2\3");
+    buf_consume(out, buf_len(out));
+    teardown((void **)&g);
+    setup((void **)&g);
+    *state = g;
+    out = &g->carrier.s.out;
+
+    /* not before the answers to those before it */
+    g->handler.hold = true;
+    send_text(g, GET POST_HEAD "content-length: 33\r\nExpect: 100-continue\r\n\r\n");
+    assert_nothing(g);
+    fake_release(&g->handler, 0);
+    fake_flush(&g->carrier);
+    assert_int_equal(take_status(g), 200);
+    assert_int_equal(buf_len(out), 25);
+    buf_consume(out, 25);
+    g->handler.hold = false;
+    fake_data(&g->carrier, q1, sizeof(q1));
+    assert_answer(g, q1, sizeof(q1));
+
+    /* HTTP/1.0 knows no 100 */
+    send_text(g,
+              "POST /dns-query HTTP/1.0\r\ncontent-type: application/dns-message\r\n"
+              "content-length: 33\r\nexpect: 100-continue\r\nconnection: keep-alive\r\n\r\n");
+    assert_nothing(g);
+    fake_data(&g->carrier, q1, sizeof(q1));
+    assert_answer(g, q1, sizeof(q1));
+
+    /* refused: the client keeps its body, so the end of the connection is the only sure mark */
+    send_text(g, POST_HEAD "content-length: 65536\r\nExpect: 100-continue\r\n\r\n");
+    assert_int_equal(take_status(g), 413);
+    assert_true(g->carrier.ended);
+}
+
+static void pipelined(void **state)
+{
+    struct rig *g = *state;
+
+    for (int i = 0; i < 50; i++)
+        if (!buf_append(&g->carrier.rest, GET, sizeof(GET) - 1))
+            fail();
+    send_text(g, "");
+    for (int i = 0; i < 50; i++)
+        assert_answer(g, q1, sizeof(q1));
+    assert_nothing(g);
+}
+
+/* Answers come in the order of the requests, whatever the order of the replies. */
+static void pipelined_and_late(void **state)
+{
+    struct rig *g = *state;
+
+    g->handler.hold = true;
+    send_text(g, GET GET);
+    g->handler.hold = false;
+    send_text(g, GET "GET /nothing HTTP/1.1\r\n" HOST "\r\n" POST_HEAD
+                     "content-length: 33\r\n\r\n");
+    assert_nothing(g);
+    assert_int_equal(g->carrier.s.rider->in_flight(&g->carrier.s), 2);
+    fake_release(&g->handler, 1);
+    fake_flush(&g->carrier);
+    assert_nothing(g);
+    fake_release(&g->handler, 0);
+    assert_int_equal(g->carrier.kicks, 2);
+    fake_flush(&g->carrier);
+    assert_int_equal(take_status(g), 200);
+    assert_int_equal(take_status(g), 200);
+    assert_answer(g, q1, sizeof(q1));
+    assert_int_equal(take_status(g), 404);
+    assert_nothing(g);
+    assert_true(g->carrier.s.rider->mid_message(&g->carrier.s));
+    fake_data(&g->carrier, q1, sizeof(q1));
+    assert_answer(g, q1, sizeof(q1));
+    assert_int_equal(g->carrier.s.rider->in_flight(&g->carrier.s), 0);
+}
+
+/* Of who sends on and on, only so many requests are taken up. */
+static void pipelining_has_a_limit(void **state)
+{
+    struct rig *g = *state;
+
+    g->options.max_streams = 10;
+    g->handler.hold = true;
+    for (int i = 0; i < 50; i++)
+        send_text(g, GET);
+    assert_int_equal(g->handler.n_held, 10);
+    assert_int_equal(buf_len(&g->carrier.rest), 40 * (sizeof(GET) - 1));
+    assert_false(g->carrier.s.rider->mid_message(&g->carrier.s));
+    for (int i = 0; i < 50; i++) {
+        fake_release(&g->handler, 0);
+        send_text(g, "");
+        assert_int_equal(take_status(g), 200);
+    }
+    g->handler.hold = false;
+    assert_usable(g);
+}
+
+/* A client that does not read: `out` stays near its mark, and all comes when it is drained. */
+static void high_mark(void **state)
+{
+    struct rig *g = *state;
+    static struct response r;
+    unsigned n = 0;
+
+    g->handler.extra = 40000;
+    for (int i = 0; i < 20; i++)
+        send_text(g, GET);
+    assert_true(buf_len(&g->carrier.s.out) >= STREAM_OUT_HIGH);
+    assert_true(buf_len(&g->carrier.s.out) < STREAM_OUT_HIGH + 41000);
+    assert_true(buf_len(&g->carrier.rest) > 0);
+    while (take(g, &r, false)) {
+        assert_int_equal(r.len, 40033);
+        n++;
+        send_text(g, "");
+    }
+    assert_int_equal(n, 20);
+}
+
+/* Kept answers are bounded too. */
+static void kept_answers_have_a_limit(void **state)
+{
+    struct rig *g = *state;
+
+    g->handler.hold = true;
+    send_text(g, GET);
+    g->handler.hold = false;
+    g->handler.extra = 60000;
+    for (int i = 0; i < 90 && !g->carrier.ended; i++)
+        send_text(g, GET);
+    assert_true(g->carrier.ended);
+}
+
+static void end_of_input(void **state)
+{
+    struct rig *g = *state;
+
+    g->handler.hold = true;
+    send_text(g, GET GET);
+    g->carrier.s.rider->on_eof(&g->carrier.s);
+    fake_flush(&g->carrier);
+    assert_false(g->carrier.ended);
+    fake_release(&g->handler, 1);
+    fake_release(&g->handler, 0);
+    fake_flush(&g->carrier);
+    assert_int_equal(take_status(g), 200);
+    assert_int_equal(take_status(g), 200);
+    assert_true(g->carrier.ended);
+}
+
+static void end_of_input_amid_a_request(void **state)
+{
+    struct rig *g = *state;
+
+    send_text(g, POST_HEAD "content-length: 33\r\n\r\nabc");
+    g->carrier.s.rider->on_eof(&g->carrier.s);
+    fake_flush(&g->carrier);
+    assert_int_equal(take_status(g), 400);
+    assert_true(g->carrier.ended);
+    assert_int_equal(g->handler.n_submitted, 0);
+}
+
+static void shutdown_drains(void **state)
+{
+    struct rig *g = *state;
+    static struct response r;
+
+    g->handler.hold = true;
+    send_text(g, GET);
+    g->carrier.s.rider->on_shutdown(&g->carrier.s);
+    fake_flush(&g->carrier);
+    assert_false(g->carrier.ended);
+    send_text(g, GET);
+    assert_int_equal(g->handler.n_held, 1);
+    fake_release(&g->handler, 0);
+    fake_flush(&g->carrier);
+    assert_true(take(g, &r, false));
+    assert_non_null(strstr(r.head, "\r\nconnection: close\r\n"));
+    assert_true(g->carrier.ended);
+    assert_nothing(g);
+}
+
+static void shutdown_when_idle(void **state)
+{
+    struct rig *g = *state;
+
+    assert_usable(g);
+    g->carrier.s.rider->on_shutdown(&g->carrier.s);
+    fake_flush(&g->carrier);
+    assert_true(g->carrier.ended);
+    assert_nothing(g);
+}
+
+static void limit_of_queries(void **state)
+{
+    struct rig *g = *state;
+    static struct response r;
+
+    g->options.max_queries = 3;
+    send_text(g, GET GET GET GET);
+    assert_int_equal(take_status(g), 200);
+    assert_int_equal(take_status(g), 200);
+    assert_true(take(g, &r, false));
+    assert_non_null(strstr(r.head, "\r\nconnection: close\r\n"));
+    assert_nothing(g);
+    assert_true(g->carrier.ended);
+    assert_int_equal(g->handler.n_submitted, 3);
+}
+
+static void empty_lines_without_end(void **state)
+{
+    struct rig *g = *state;
+    unsigned n = 0;
+
+    while (!g->carrier.ended && n++ < 1000000)
+        send_text(g, "\r\n\r\n\r\n\r\n");
+    assert_true(g->carrier.ended);
+}
+
+static void destroy_cancels(void **state)
+{
+    struct rig *g = *state;
+
+    g->handler.hold = true;
+    send_text(g, GET GET POST_HEAD "content-length: 33\r\n\r\nabc");
+    g->carrier.s.rider->destroy(&g->carrier.s);
+    g->carrier.s.rider = NULL;
+    assert_int_equal(g->handler.n_cancelled, 2);
+}
+
+static void requests_are_counted(void **state)
+{
+    struct rig *g = *state;
+    uint32_t before = g->carrier.s.requests;
+
+    assert_usable(g);
+    assert_usable(g);
+    assert_int_equal(g->carrier.s.requests, before + 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +729,26 @@ int main(void)
         cmocka_unit_test_setup_teardown(post_plain, setup, teardown),
         cmocka_unit_test_setup_teardown(post_chunked, setup, teardown),
         cmocka_unit_test(malformed_is_400_and_close),
+        cmocka_unit_test(statuses),
+        cmocka_unit_test_setup_teardown(head_has_no_body, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_heads, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_messages, setup, teardown),
+        cmocka_unit_test_setup_teardown(too_much_in_chunks, setup, teardown),
+        cmocka_unit_test_setup_teardown(body_without_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(expect_continue, setup, teardown),
+        cmocka_unit_test_setup_teardown(pipelined, setup, teardown),
+        cmocka_unit_test_setup_teardown(pipelined_and_late, setup, teardown),
+        cmocka_unit_test_setup_teardown(pipelining_has_a_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(high_mark, setup, teardown),
+        cmocka_unit_test_setup_teardown(kept_answers_have_a_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(end_of_input, setup, teardown),
+        cmocka_unit_test_setup_teardown(end_of_input_amid_a_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(shutdown_drains, setup, teardown),
+        cmocka_unit_test_setup_teardown(shutdown_when_idle, setup, teardown),
+        cmocka_unit_test_setup_teardown(limit_of_queries, setup, teardown),
+        cmocka_unit_test_setup_teardown(empty_lines_without_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(destroy_cancels, setup, teardown),
+        cmocka_unit_test_setup_teardown(requests_are_counted, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("h1", tests, NULL, NULL);
