@@ -46,3 +46,11 @@ src_libpith_a_SOURCES += \
 	src/upstream_health.c src/upstream_health.h \
 	src/upstream_loop.c src/upstream_loop.h \
 	src/upstream_mem.c src/upstream_mem.h
+
+# the daemon
+sbin_PROGRAMS += pithd
+pithd_SOURCES = src/main.c
+pithd_CPPFLAGS = $(src_libpith_a_CPPFLAGS)
+pithd_LDADD = src/libpith.a http/libhttp.a tls/libtls.a cache/libcache.a src/dns/libdns.a \
+	src/core/libcore.a $(GETDNS_LIBS) $(NGHTTP2_LIBS) $(JANSSON_LIBS) $(LDNS_LIBS) \
+	$(OPENSSL_LIBS) $(YAML_LIBS) $(EV_LIBS) $(SYSTEMD_LIBS)
