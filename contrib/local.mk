@@ -1,0 +1,12 @@
+# contrib: example configuration, systemd unit.
+exampledir = $(docdir)/examples
+dist_example_DATA = contrib/pith.yaml
+EXTRA_DIST += contrib/pithd.service.in
+if SYSTEMD_UNIT
+systemdsystemunit_DATA = contrib/pithd.service
+CLEANFILES += contrib/pithd.service
+contrib/pithd.service: $(top_srcdir)/contrib/pithd.service.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) contrib && \
+	$(SED) 's|@sbindir[@]|$(sbindir)|g' $(top_srcdir)/contrib/pithd.service.in >$@.new && \
+	mv $@.new $@
+endif
