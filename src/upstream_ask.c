@@ -48,9 +48,9 @@ static void try_free(struct upstream_set *s, struct upstream_try *t)
 
 /* ---- servers that take one query a connection
  *
- * Some end the connection after each answer, and what was pipelined behind is lost, at times with the
- * answer itself. Once a connection has ended so, the next query waits until the one before is over, until a
- * connection is seen to carry two. */
+ * Some end the connection after each answer, and what was pipelined behind is lost, at times
+ * with the answer itself. Once a connection has ended so, the next query waits until the one
+ * before is over, until a connection is seen to carry two. */
 
 static void wait_in_line(struct upstream_try *t)
 {
@@ -85,8 +85,9 @@ static void send_next_in_line(struct upstream *u)
         return;
     leave_line(t);
     t->sent_us = clock_now_us();
-    t->late_us = t->sent_us +
-                 upstream_health_rto_us(&u->health, t->ask->roster->config->upstream_timeout_ms * 1000);
+    t->late_us =
+        t->sent_us +
+        upstream_health_rto_us(&u->health, t->ask->roster->config->upstream_timeout_ms * 1000);
     upstream_context_send(u->main, &t->query);
 }
 
@@ -743,7 +744,7 @@ ask_start(struct upstream_set *s, enum ask_kind kind, const struct upstream_ques
 }
 
 /* True when somebody may be asked, but all who may have as much as they can hold. */
-static bool all_full(struct upstream_set *s, uint64_t candidates)
+static bool all_full(const struct upstream_set *s, uint64_t candidates)
 {
     return choice_alive(s->roster, candidates) && choice_next(s, s->roster, candidates, 0) < 0;
 }
@@ -757,6 +758,7 @@ upstream_ask(struct upstream_set *set, const struct upstream_question *question,
     if (set->n_asks >= r->config->upstream_outstanding * (r->n + 1) ||
         all_full(set, candidates))
         return NULL;
+    set->turn++;
     if (set->hedge_credits < HEDGE_CREDITS_MAX)
         set->hedge_credits += HEDGE_EARN;
     struct upstream_ask *a = ask_start(set, ASK_QUESTION, question, candidates, on_answer, arg);

@@ -70,38 +70,37 @@ uint64_t choice_well(const struct roster *r, uint64_t candidates)
     return mask;
 }
 
-/* Well and not full before suspect; then by policy. */
-static int best_of(struct upstream_set *s, const struct roster *r, uint64_t mask)
+/* By policy alone. */
+static int best_of(const struct upstream_set *s, const struct roster *r, uint64_t mask)
 {
     int best = -1;
     uint32_t best_us = UINT32_MAX;
-    size_t start = r->config->policy == POLICY_ROUND_ROBIN ? s->turn++ % r->n : 0;
-    for (size_t k = 0; k < r->n; k++) {
-        size_t i = (start + k) % r->n;
-        if (!(mask >> i & 1))
-            continue;
-        if (r->config->policy != POLICY_FASTEST)
-            return (int)i;
+    if (r->config->policy == POLICY_ROUND_ROBIN)
+        for (int skip = (int)(s->turn % (unsigned)__builtin_popcountll(mask)); skip; skip--)
+            mask &= mask - 1;
+    if (r->config->policy != POLICY_FASTEST)
+        return __builtin_ctzll(mask);
+    for (int i = 0; i < (int)r->n; i++) {
         /* One whose time is not known yet comes last: it is being measured. */
         uint32_t us = r->list[i]->health.srtt_us;
         if (us == 0)
             us = UINT32_MAX - 1;
-        if (us < best_us) {
+        if (mask >> i & 1 && us < best_us) {
             best_us = us;
-            best = (int)i;
+            best = i;
         }
     }
     return best;
 }
 
-int choice_next(struct upstream_set *s, const struct roster *r, uint64_t candidates,
+int choice_next(const struct upstream_set *s, const struct roster *r, uint64_t candidates,
                 uint64_t avoid)
 {
     uint64_t open = 0;
     for (size_t i = 0; i < r->n; i++)
         if (r->list[i]->outstanding < r->config->upstream_outstanding)
             open |= (uint64_t)1 << i;
-    uint64_t mask = candidates & open & ~avoid;
+    uint64_t mask = candidates & open & ~avoid; /* not full; well ones before those in doubt */
     uint64_t well = choice_well(r, mask);
     if (well)
         return best_of(s, r, well);

@@ -53,10 +53,11 @@ struct upstream_generation {
     struct upstream_engine *engine;
     struct upstream_context *context;
     getdns_context *getdns;
-    size_t parked; /* of those in flight (loop.in_flight), how many wait for a descriptor */
+    size_t parked;    /* of those in flight (loop.in_flight), how many wait for a descriptor */
     uint64_t replies; /* over the present connection */
     bool connected;
-    bool stale; /* to be reset before the next send */
+    bool rejected; /* this connection: the certificate was not accepted */
+    bool stale;    /* to be reset before the next send */
     char certificate[REASON_SIZE];
     uint64_t retired_ms;
     struct upstream_generation *next; /* retired ones */
@@ -237,8 +238,10 @@ static void callback(getdns_context *c, getdns_callback_type_t type, getdns_dict
     if (t->parked)
         g->parked--;
     upstream_mem_free(e->mem, t);
-    if (stream && type == GETDNS_CALLBACK_COMPLETE)
+    if (stream && type == GETDNS_CALLBACK_COMPLETE) {
         g->replies++;
+        g->certificate[0] = '\0';
+    }
     if (stream && type == GETDNS_CALLBACK_ERROR)
         g->stale = true;
     if (!q) {
@@ -306,9 +309,11 @@ static void on_connection(struct upstream_loop *l, bool open)
     g->connected = open;
     g->replies = 0;
     if (open)
-        g->certificate[0] = '\0';
-    else
-        g->stale = true; /* half a message may be left in its buffer */
+        return;
+    g->stale = true; /* half a message may be left in its buffer */
+    if (!g->rejected)
+        g->certificate[0] = '\0'; /* something else is wrong now */
+    g->rejected = false;
 }
 
 static void on_tail(struct upstream_loop *l)
@@ -328,6 +333,7 @@ static void log_cb(void *arg, uint64_t systems, getdns_loglevel_type level, cons
         return;
     vsnprintf(line, sizeof line, fmt, ap);
     line[strcspn(line, "\n")] = '\0';
+    g->rejected = true;
     const char *why = strstr(line, "*Failure* - ");
     snprintf(g->certificate, sizeof g->certificate, "certificate not accepted: %s",
              why ? why + 12 : "no certificate");

@@ -111,7 +111,8 @@ uint32_t upstream_health_backoff_ms(const struct upstream_health *h, bool none_w
 
 static uint32_t clamp(uint64_t us, uint32_t min_us, uint32_t max_us)
 {
-    return us > max_us ? max_us : us < min_us ? min_us : (uint32_t)us;
+    uint64_t least = us < min_us ? min_us : us;
+    return least > max_us ? max_us : (uint32_t)least;
 }
 
 uint32_t upstream_health_rto_us(const struct upstream_health *h, uint32_t max_us)

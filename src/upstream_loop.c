@@ -69,8 +69,8 @@ static bool goes_on(const struct upstream_loop *l, const getdns_eventloop_event 
     return l->stream_event == e && (l->completions != before || errno != EAGAIN);
 }
 
-/* A server that leaves Nagle's algorithm on holds its next answer back until the last one is acknowledged, and
- * we would take 40 ms for that. */
+/* A server that leaves Nagle's algorithm on holds its next answer back until the last one is
+ * acknowledged, and we would take 40 ms for that. */
 static void acknowledge(int fd)
 {
     int one = 1;

@@ -53,9 +53,9 @@ struct upstream_loop {
     uint32_t idle_ms; /* how long an idle stream is kept */
 
     /* the rest is this file's, but for what the context sets and reads around a send */
-    void *sending;  /* the query that is handed to getdns right now */
+    void *sending;    /* the query that is handed to getdns right now */
     size_t in_flight; /* queries that getdns holds */
-    bool scheduled; /* getdns made an event for it: else it waits for a descriptor */
+    bool scheduled;   /* getdns made an event for it: else it waits for a descriptor */
     getdns_eventloop_event *handled;      /* UDP: the event whose callback runs, */
     void *handled_query;                  /* and its query */
     getdns_eventloop_event *stream_event; /* the connection's event while it is scheduled */

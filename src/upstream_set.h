@@ -52,7 +52,7 @@ struct upstream {
     unsigned replies_since_end, lost_at_end;
     uint64_t end_us;
     struct upstream_try *waiting, *waiting_last;
-    bool mangles_case;    /* its replies do not keep the case of the question */
+    bool mangles_case; /* its replies do not keep the case of the question */
     bool logged_down;
     ev_timer timer;  /* of the probe */
     unsigned probes; /* probes open */
@@ -157,7 +157,7 @@ void ask_on_late(void *set, void *upstream);
 
 /* upstream_choice.c: which of the candidates is asked next; -1: none. Those in `avoid` are left
  * out. */
-int choice_next(struct upstream_set *s, const struct roster *r, uint64_t candidates,
+int choice_next(const struct upstream_set *s, const struct roster *r, uint64_t candidates,
                 uint64_t avoid);
 /* Candidates that are not down. */
 uint64_t choice_alive(const struct roster *r, uint64_t candidates);

@@ -442,7 +442,9 @@ struct worker *worker_create(size_t index, const struct worker_setup *setup)
 
     if (w == NULL)
         return NULL;
+    upstream_lock();
     w->loop = ev_loop_new(EVFLAG_AUTO);
+    upstream_unlock();
     if (w->loop == NULL) {
         free(w);
         return NULL;
@@ -546,7 +548,9 @@ void worker_destroy(struct worker *w)
     ev_async_stop(w->loop, &w->wake);
     ev_prepare_stop(w->loop, &w->tail);
     ev_timer_stop(w->loop, &w->deadline);
+    upstream_lock();
     ev_loop_destroy(w->loop);
+    upstream_unlock();
     config_unref(w->config);
     tls_context_unref(w->tls);
     pthread_cond_destroy(&w->done);

@@ -89,7 +89,10 @@ EXTRA_DIST += \
 
 # src: upstreams
 upstream_tests = \
-	tests/unit/test_upstream_matrix
+	tests/unit/test_upstream \
+	tests/unit/test_upstream_health \
+	tests/unit/test_upstream_matrix \
+	tests/unit/test_upstream_mem
 check_PROGRAMS += $(upstream_tests)
 TESTS += $(upstream_tests)
 upstream_test_support = \
@@ -98,6 +101,13 @@ upstream_test_support = \
 upstream_test_cppflags = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
 upstream_test_ldadd = src/libpith.a tls/libtls.a src/dns/libdns.a src/core/libcore.a \
 	$(GETDNS_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(EV_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_upstream_SOURCES = tests/unit/test_upstream.c $(upstream_test_support)
+tests_unit_test_upstream_CPPFLAGS = $(upstream_test_cppflags)
+tests_unit_test_upstream_LDADD = $(upstream_test_ldadd)
+tests_unit_test_upstream_health_SOURCES = tests/unit/test_upstream_health.c
+tests_unit_test_upstream_health_LDADD = src/libpith.a $(CMOCKA_LIBS)
+tests_unit_test_upstream_mem_SOURCES = tests/unit/test_upstream_mem.c
+tests_unit_test_upstream_mem_LDADD = src/libpith.a $(CMOCKA_LIBS)
 tests_unit_test_upstream_matrix_SOURCES = tests/unit/test_upstream_matrix.c $(upstream_test_support)
 tests_unit_test_upstream_matrix_CPPFLAGS = $(upstream_test_cppflags)
 tests_unit_test_upstream_matrix_LDADD = $(upstream_test_ldadd)

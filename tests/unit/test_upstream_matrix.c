@@ -1,8 +1,9 @@
-/* test_upstream_matrix.c - every way in which an upstream may misbehave x transport x one or two
- * upstreams (the second is well): each question is answered in time, as well as can be, and once the
- * upstream is well again that is noticed within 2 s.
+/* test_upstream_matrix.c - every way in which an upstream may misbehave x transport x one or
+ * two upstreams (the second is well): each question is answered in time, as well as can be, and
+ * once the upstream is well again that is noticed within 2 s.
  *
- * Each cell is a process of its own, many at a time, since most of it is waiting. Prints the table. */
+ * Each cell is a process of its own, many at a time, since most of it is waiting. Prints the
+ * table. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,7 +28,14 @@ enum {
 };
 
 /* Ways of going wrong that are not modes of the scripted upstream. */
-enum special { CLOSED_PORT = FAKE_MODE_COUNT, RESTART, IDLE_CLOSE, CERTIFICATE, DESCRIPTORS, WAYS };
+enum special {
+    CLOSED_PORT = FAKE_MODE_COUNT,
+    RESTART,
+    IDLE_CLOSE,
+    CERTIFICATE,
+    DESCRIPTORS,
+    WAYS
+};
 
 enum expect { NOTHING, ANSWERS, FAILURE, MIXED };
 
@@ -245,7 +253,8 @@ static void run_cell(const struct cell *c, struct result *r)
     client_open(&client, yaml);
     client_resolve(&client, &o, "warm.example.");
     if (!o.answered)
-        snprintf(r->text, sizeof r->text, "no answer from an upstream that is well: %.30s", o.text);
+        snprintf(r->text, sizeof r->text, "no answer from an upstream that is well: %.30s",
+                 o.text);
     make_bad(c);
     unsigned before = first ? fake_queries(first) : 0;
     ask_all(&client, r);

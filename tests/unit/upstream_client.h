@@ -1,4 +1,5 @@
-/* upstream_client.h - an upstream set with a loop and scripted upstreams, for tests: ask and wait. */
+/* upstream_client.h - an upstream set with a loop and scripted upstreams, for tests: ask and
+ * wait. */
 #ifndef PITH_TEST_UPSTREAM_CLIENT_H
 #define PITH_TEST_UPSTREAM_CLIENT_H
 
@@ -29,7 +30,8 @@ struct outcome {
 /* yaml: the configuration. Aborts when it does not load. */
 struct config *client_config(const char *yaml);
 /* A line of `upstreams:` for a scripted upstream. more: further keys, with their comma. */
-const char *client_line(char *out, size_t size, enum fake_transport t, uint16_t port, const char *more);
+const char *client_line(char *out, size_t size, enum fake_transport t, uint16_t port,
+                        const char *more);
 
 void client_open(struct client *c, const char *yaml);
 void client_close(struct client *c);

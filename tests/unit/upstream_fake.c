@@ -198,8 +198,8 @@ static void conn_end(struct conn *c, bool reset)
 static void conn_write(struct conn *c, const uint8_t *data, size_t len)
 {
     while (c->fd >= 0 && len) {
-        ssize_t n = c->ssl ? SSL_write(c->ssl, data, (int)len)
-                           : send(c->fd, data, len, MSG_NOSIGNAL);
+        ssize_t n =
+            c->ssl ? SSL_write(c->ssl, data, (int)len) : send(c->fd, data, len, MSG_NOSIGNAL);
         if (n <= 0) {
             conn_end(c, true);
             return;
@@ -261,7 +261,8 @@ static size_t add_a(uint8_t *out, size_t len, uint8_t last)
 }
 
 /* header, question, one A record; what the mode makes of it. Returns the length. */
-static size_t make_reply(const uint8_t *q, size_t len, enum fake_mode mode, bool udp, uint8_t *out)
+static size_t make_reply(const uint8_t *q, size_t len, enum fake_mode mode, bool udp,
+                         uint8_t *out)
 {
     static const uint8_t victim[] = "\6victim\4test\0\0\1\0\1"; /* and the literal's NUL */
     size_t end = question_end(q, len);
@@ -307,8 +308,8 @@ static size_t make_reply(const uint8_t *q, size_t len, enum fake_mode mode, bool
             out[i] = (uint8_t)tolower(out[i]);
         break;
     case FAKE_WRONG_SUBNET: {
-        static const uint8_t opt[] = {0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 11, 0,
-                                      8, 0, 7,  0, 1,   24, 24, 203, 0, 113};
+        static const uint8_t opt[] = {0, 0, 41, 4, 208, 0, 0,  0,  0,   0, 11,
+                                      0, 8, 0,  7, 0,   1, 24, 24, 203, 0, 113};
         end = add_a(out, end, 66);
         memcpy(out + end, opt, sizeof opt);
         out[11] = 1;
@@ -340,7 +341,8 @@ static void udp_query(struct fake *f)
     uint8_t q[QUERY_MAX], out[REPLY_MAX];
     struct sockaddr_in from;
     socklen_t from_len = sizeof from;
-    ssize_t n = recvfrom(f->udp, q, sizeof q, MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
+    ssize_t n =
+        recvfrom(f->udp, q, sizeof q, MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
     if (n < 17)
         return;
     enum fake_mode mode = (enum fake_mode)f->mode;
@@ -526,8 +528,7 @@ static int bound(int type, uint16_t *port)
     int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0), one = 1;
     if (type == SOCK_STREAM)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(fd, (struct sockaddr *)&a, sizeof a) ||
-        (type == SOCK_STREAM && listen(fd, 64)) ||
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) || (type == SOCK_STREAM && listen(fd, 64)) ||
         getsockname(fd, (struct sockaddr *)&a, &len)) {
         close(fd);
         return -1;

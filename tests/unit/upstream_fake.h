@@ -1,5 +1,5 @@
-/* upstream_fake.h - a scripted upstream in a thread: UDP and TCP on one port, or TLS; well or badly
- * behaved in many ways. For tests. */
+/* upstream_fake.h - a scripted upstream in a thread: UDP and TCP on one port, or TLS; well or
+ * badly behaved in many ways. For tests. */
 #ifndef PITH_TEST_UPSTREAM_FAKE_H
 #define PITH_TEST_UPSTREAM_FAKE_H
 
