@@ -114,8 +114,10 @@ tests_unit_test_upstream_matrix_LDADD = $(upstream_test_ldadd)
 
 # tls
 tls_tests = \
+	tests/unit/test_conn \
 	tests/unit/test_dot \
-	tests/unit/test_proxyproto
+	tests/unit/test_proxyproto \
+	tests/unit/test_tls
 check_PROGRAMS += $(tls_tests)
 TESTS += $(tls_tests)
 tls_test_cppflags = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
@@ -125,6 +127,14 @@ tests_unit_test_dot_LDADD = $(tls_test_ldadd)
 tests_unit_test_dot_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 tests_unit_test_proxyproto_SOURCES = tests/unit/test_proxyproto.c
 tests_unit_test_proxyproto_LDADD = $(tls_test_ldadd)
+tls_test_support = tests/unit/certs.c tests/unit/certs.h tests/unit/echo_handler.h \
+	tests/unit/net_fixture.c tests/unit/net_fixture.h
+tests_unit_test_conn_SOURCES = tests/unit/test_conn.c $(tls_test_support)
+tests_unit_test_conn_CPPFLAGS = $(tls_test_cppflags)
+tests_unit_test_conn_LDADD = $(tls_test_ldadd)
+tests_unit_test_tls_SOURCES = tests/unit/test_tls.c $(tls_test_support)
+tests_unit_test_tls_CPPFLAGS = $(tls_test_cppflags)
+tests_unit_test_tls_LDADD = $(tls_test_ldadd)
 
 # src: the query path, whole
 check_PROGRAMS += tests/unit/test_proxy
