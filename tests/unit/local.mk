@@ -136,6 +136,12 @@ tests_unit_test_tls_SOURCES = tests/unit/test_tls.c $(tls_test_support)
 tests_unit_test_tls_CPPFLAGS = $(tls_test_cppflags)
 tests_unit_test_tls_LDADD = $(tls_test_ldadd)
 
+# src: UDP
+check_PROGRAMS += tests/unit/test_udp
+TESTS += tests/unit/test_udp
+tests_unit_test_udp_SOURCES = tests/unit/test_udp.c tests/unit/echo_handler.h
+tests_unit_test_udp_LDADD = src/libpith.a src/core/libcore.a $(EV_LIBS) $(CMOCKA_LIBS)
+
 # src: the query path, whole
 check_PROGRAMS += tests/unit/test_proxy
 TESTS += tests/unit/test_proxy
