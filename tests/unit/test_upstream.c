@@ -1,7 +1,6 @@
 /* test_upstream.c - the upstream set against scripted upstreams: what is sent, what comes back,
  * choice by name and policy, life of asks, reload, certificates. How upstreams misbehave:
  * test_upstream_matrix.c. */
-#include <cmocka.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "core/clock.h"
 #include "core/log.h"

@@ -1,9 +1,10 @@
 /* test_upstream_health.c - response times and the circuit breaker, with time as an argument. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 
 #include "upstream_health.h"
 

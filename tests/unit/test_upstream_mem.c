@@ -1,11 +1,12 @@
 /* test_upstream_mem.c - the free lists that getdns works in: contents, alignment, reuse. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "autoconfig.h"
 #include "upstream_mem.h"
