@@ -16,7 +16,7 @@ struct udp_listener;
 
 /* Takes fd, a bound non-blocking datagram socket. NULL when memory is out. */
 struct udp_listener *udp_open(struct ev_loop *loop, int fd, struct query_handler *handler);
-/* Stops reading; answers in flight still go out. */
+/* Reads what has come, then no more; answers in flight still go out. */
 void udp_drain(struct udp_listener *u);
 size_t udp_in_flight(const struct udp_listener *u);
 /* Cancels what is in flight and frees. */
