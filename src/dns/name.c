@@ -7,6 +7,7 @@
 
 enum {
     LABEL_POINTER = 0xc0, /* the two top bits of a pointer's first octet */
+    POINTERS_MAX = 127,   /* a name has no more labels, and each can need one pointer at most */
 };
 
 size_t name_wire_len(const uint8_t *p, size_t left)
@@ -30,7 +31,8 @@ size_t name_wire_len(const uint8_t *p, size_t left)
  *
  * What a pointer names lies wholly before the labels that the pointer ends (RFC 1035 4.1.4:
  * "prior occurrence"), and never in the header. So a loop cannot be, no octet is read twice,
- * and a record stays what it is when the message is cut behind it.
+ * and a record stays what it is when the message is cut behind it. Pointers to pointers to
+ * pointers, which no writer needs, are limited: 64 KiB of them would keep a core busy.
  * Inlined twice, with and without out, so that skipping has no copy in it. */
 static inline __attribute__((always_inline)) size_t follow(const uint8_t *msg, size_t len,
                                                            size_t *pos, uint8_t *out)
@@ -39,6 +41,7 @@ static inline __attribute__((always_inline)) size_t follow(const uint8_t *msg, s
     size_t run = at;  /* where the labels since the last pointer began */
     size_t end = len; /* and what they have to end before */
     size_t name_len = 0;
+    unsigned pointers = 0;
     size_t behind = 0; /* where the name ends in place, once a pointer was seen */
 
     for (;;) {
@@ -57,7 +60,7 @@ static inline __attribute__((always_inline)) size_t follow(const uint8_t *msg, s
         if (n < LABEL_POINTER || end - at < 2)
             return 0;
         size_t target = dns_read16(msg + at) & 0x3fffu;
-        if (target >= run || target < DNS_HEADER_SIZE)
+        if (target >= run || target < DNS_HEADER_SIZE || ++pointers > POINTERS_MAX)
             return 0;
         if (out != NULL)
             memcpy(out + name_len - (at - run), msg + run, at - run);

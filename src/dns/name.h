@@ -21,7 +21,7 @@ size_t name_wire_len(const uint8_t *p, size_t left);
 
 /* Reads the name at msg + *pos, which may end in compression pointers (RFC 1035 4.1.4).
  * Pointers go strictly backwards, each to a name that ends before the labels it follows, and
- * never into the header, so the work is bounded and nothing behind the name matters to it.
+ * never into the header, and are 127 at most, so the work is bounded and nothing behind the name matters to it.
  * Writes the uncompressed name, case kept, to out (DNS_NAME_MAX octets) and moves *pos behind
  * the name in place. Returns its length, or 0 when malformed. */
 size_t name_expand(const uint8_t *msg, size_t len, size_t *pos, uint8_t *out);

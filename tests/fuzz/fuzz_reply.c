@@ -12,7 +12,7 @@
  * length, 0 when malformed. */
 static size_t plain_expand(const uint8_t *msg, size_t len, size_t at, uint8_t *out, size_t *end)
 {
-    size_t n = 0, lowest = at, top = len;
+    size_t n = 0, lowest = at, top = len, pointers = 0;
     bool jumped = false;
     while (at < top) {
         unsigned c = msg[at++];
@@ -23,7 +23,7 @@ static size_t plain_expand(const uint8_t *msg, size_t len, size_t at, uint8_t *o
             if (!jumped)
                 *end = at;
             jumped = true;
-            if (to >= lowest || to < 12)
+            if (to >= lowest || to < 12 || ++pointers == 128)
                 return 0;
             top = lowest;
             at = lowest = to;

@@ -149,17 +149,37 @@ static void expand_limit(void **state)
     }
 }
 
-/* A chain of pointers as long as a message can hold goes down step by step, once. */
+/* Pointers to pointers: a name takes 127 of them, whatever they lead to. */
 static void expand_chain(void **state)
 {
     (void)state;
-    static uint8_t msg[0x4002];
-    uint8_t out[DNS_NAME_MAX];
-    for (size_t at = 13; at < 0x4000; at += 2)
+    uint8_t msg[600] = {0}, out[DNS_NAME_MAX];
+    for (size_t at = 13; at + 2 <= sizeof msg; at += 2)
         dns_write16(msg + at, (uint16_t)(0xc000 | (at == 13 ? 12 : at - 2)));
-    size_t pos = 0x3fff;
-    assert_int_equal(name_expand(msg, sizeof msg, &pos, out), 1);
-    assert_int_equal(pos, 0x4001);
+    for (size_t n = 1; n <= 140; n++) {
+        size_t at = 13 + 2 * (n - 1), pos = at, skip = at;
+        assert_int_equal(name_expand(msg, sizeof msg, &pos, out), n <= 127 ? 1 : 0);
+        assert_int_equal(name_skip(msg, sizeof msg, &skip), n <= 127);
+        assert_int_equal(pos, n <= 127 ? at + 2 : at);
+    }
+}
+
+/* The longest name, each of its labels written apart from the rest: 126 pointers. */
+static void expand_label_by_label(void **state)
+{
+    (void)state;
+    uint8_t msg[600] = {0}, out[DNS_NAME_MAX];
+    size_t at = 12;
+    memcpy(msg + at, "\1x\0", 3);
+    for (size_t next = 15, n = 1; n < 127; n++) {
+        memcpy(msg + next, "\1x", 2);
+        dns_write16(msg + next + 2, (uint16_t)(0xc000 | at));
+        at = next;
+        next += 4;
+    }
+    size_t pos = at;
+    assert_int_equal(name_expand(msg, sizeof msg, &pos, out), 255);
+    assert_int_equal(pos, at + 4);
 }
 
 static size_t text(uint8_t *out, const char *s)
@@ -321,11 +341,12 @@ static void text_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wire_len_table),  cmocka_unit_test(wire_len_limits),
-        cmocka_unit_test(expand_table),    cmocka_unit_test(expand_limit),
-        cmocka_unit_test(expand_chain),    cmocka_unit_test(equal_table),
-        cmocka_unit_test(case_exhaustive), cmocka_unit_test(below_table),
-        cmocka_unit_test(text_table),      cmocka_unit_test(text_limits),
+        cmocka_unit_test(wire_len_table), cmocka_unit_test(wire_len_limits),
+        cmocka_unit_test(expand_table),   cmocka_unit_test(expand_limit),
+        cmocka_unit_test(expand_chain),   cmocka_unit_test(expand_label_by_label),
+        cmocka_unit_test(equal_table),    cmocka_unit_test(case_exhaustive),
+        cmocka_unit_test(below_table),    cmocka_unit_test(text_table),
+        cmocka_unit_test(text_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
