@@ -24,7 +24,7 @@ static inline size_t buf_len(const struct buf *b)
 
 static inline const uint8_t *buf_data(const struct buf *b)
 {
-    return b->mem + b->start;
+    return b->mem ? b->mem + b->start : NULL; /* NULL + 0 is undefined */
 }
 
 /* Room for n more octets after the end: a pointer to it, or NULL when memory
