@@ -20,11 +20,13 @@
 
 enum {
     BATCH = 64,
-    IN_SIZE = 4096,  /* a query cut off here is malformed all the same */
-    OUT_SIZE = 4096, /* above every size that an answer over UDP has */
+    IN_SIZE = 4096,           /* a query cut off here is malformed all the same */
+    IN_STRIDE = IN_SIZE + 64, /* no power of two: slots fall in different cache sets */
+    OUT_SIZE = 4096,          /* above every size that an answer over UDP has */
+    OUT_ROOM = BATCH * 1232,  /* octets of a batch of answers, one behind the other */
     IN_FLIGHT_MAX = 8192,
     DRAIN_BATCHES = 32, /* as much as a socket's queue holds of short queries */
-    FREE_MAX = 256, /* objects kept for the next queries */
+    FREE_MAX = 256,     /* objects kept for the next queries */
 };
 
 /* Room for one IP_PKTINFO or IPV6_PKTINFO. */
@@ -68,53 +70,41 @@ struct udp_listener {
     struct mmsghdr in[BATCH];
     struct iovec in_vec[BATCH];
     struct udp_query *in_query[BATCH]; /* its route takes the addresses */
-    uint8_t in_buf[BATCH][IN_SIZE];
+    size_t in_used;                    /* slots that the last read may have changed */
+    uint8_t in_buf[BATCH][IN_STRIDE];
 
-    /* answers that wait for sendmmsg() */
-    size_t n_out;
+    /* answers that wait for sendmmsg(): those from out_first on */
+    size_t out_first, n_out, out_len;
     struct mmsghdr out[BATCH];
     struct iovec out_vec[BATCH];
     struct route out_route[BATCH];
-    uint8_t out_buf[BATCH][OUT_SIZE];
+    uint8_t out_buf[OUT_ROOM];
 };
 
 /* ---- sending ---- */
 
 static void send_out(struct udp_listener *u)
 {
-    size_t at = 0;
-    while (at < u->n_out) {
-        int n = sendmmsg(u->fd, u->out + at, (unsigned)(u->n_out - at), MSG_DONTWAIT);
+    while (u->out_first < u->n_out) {
+        int n = sendmmsg(u->fd, u->out + u->out_first, (unsigned)(u->n_out - u->out_first),
+                         MSG_DONTWAIT);
         if (n > 0) {
-            at += (size_t)n;
+            u->out_first += (size_t)n;
             continue;
         }
         if (errno == EINTR)
             continue;
-        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
-            break;
+        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
+            ev_io_start(u->loop, &u->writer);
+            return;
+        }
         /* The first one cannot be sent (no route, a filter): the others may. */
         metrics_count(M_UDP_SEND_ERRORS);
         log_debug("udp: an answer was not sent: %s", strerror(errno));
-        at++;
+        u->out_first++;
     }
-    size_t left = u->n_out - at;
-    if (left > 0 && at > 0) {
-        for (size_t i = 0; i < left; i++) {
-            memcpy(u->out_buf[i], u->out_buf[at + i], u->out_vec[at + i].iov_len);
-            u->out_vec[i].iov_len = u->out_vec[at + i].iov_len;
-            u->out_route[i] = u->out_route[at + i];
-            u->out[i].msg_hdr.msg_namelen = u->out[at + i].msg_hdr.msg_namelen;
-            u->out[i].msg_hdr.msg_controllen = u->out[at + i].msg_hdr.msg_controllen;
-            u->out[i].msg_hdr.msg_control =
-                u->out[at + i].msg_hdr.msg_control ? &u->out_route[i].control : NULL;
-        }
-    }
-    u->n_out = left;
-    if (left > 0)
-        ev_io_start(u->loop, &u->writer);
-    else if (ev_is_active(&u->writer))
-        ev_io_stop(u->loop, &u->writer);
+    u->out_first = u->n_out = u->out_len = 0;
+    ev_io_stop(u->loop, &u->writer);
 }
 
 static void on_writable(struct ev_loop *loop, ev_io *w, int events)
@@ -123,20 +113,26 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int events)
     send_out(w->data);
 }
 
+static bool has_room(const struct udp_listener *u, size_t len)
+{
+    return u->n_out < BATCH && len <= OUT_ROOM - u->out_len;
+}
+
 static void put_answer(struct udp_listener *u, const struct route *to, const uint8_t *msg,
                        size_t len)
 {
-    if (u->n_out == BATCH)
+    if (!has_room(u, len))
         send_out(u);
-    if (u->n_out == BATCH || len > OUT_SIZE) {
+    if (!has_room(u, len) || len > OUT_SIZE) {
         metrics_count(M_UDP_SEND_ERRORS);
         return;
     }
     size_t i = u->n_out++;
     struct msghdr *h = &u->out[i].msg_hdr;
     struct route *r = &u->out_route[i];
-    memcpy(u->out_buf[i], msg, len);
+    u->out_vec[i].iov_base = memcpy(u->out_buf + u->out_len, msg, len);
     u->out_vec[i].iov_len = len;
+    u->out_len += len;
     memcpy(&r->peer, &to->peer, sizeof r->peer);
     h->msg_namelen = to->peer_len;
     h->msg_controllen = to->control_len;
@@ -267,24 +263,23 @@ static bool take(struct udp_listener *u, size_t i)
     return false;
 }
 
-/* Readies the slots that have no query object or were used. Returns how many are ready,
+/* Readies the slots that were used or have no query object. Returns how many are ready,
  * from the first on. */
 static size_t ready_slots(struct udp_listener *u)
 {
-    size_t i;
-    for (i = 0; i < BATCH; i++) {
+    for (size_t i = 0; i < u->in_used; i++) {
         if (!u->in_query[i])
             u->in_query[i] = obtain(u);
         struct udp_query *q = u->in_query[i];
         if (!q)
-            break;
+            return i;
         struct msghdr *h = &u->in[i].msg_hdr;
         h->msg_name = &q->route.peer;
         h->msg_namelen = sizeof q->route.peer;
         h->msg_control = u->wildcard ? &q->route.control : NULL;
         h->msg_controllen = u->wildcard ? sizeof q->route.control : 0;
     }
-    return i;
+    return BATCH;
 }
 
 /* True when there may be more. */
@@ -292,6 +287,8 @@ static bool read_batch(struct udp_listener *u)
 {
     size_t slots = ready_slots(u);
     int n = recvmmsg(u->fd, u->in, (unsigned)slots, MSG_DONTWAIT, NULL);
+    if (slots == BATCH)
+        u->in_used = n > 0 ? (size_t)n : 0;
     for (int i = 0; i < n; i++) {
         if (!take(u, (size_t)i))
             u->in_query[i] = NULL;
@@ -369,11 +366,11 @@ struct udp_listener *udp_open(struct ev_loop *loop, int fd, struct query_handler
     u->handler = handler;
     u->fd = fd;
     set_options(u);
+    u->in_used = BATCH;
     for (size_t i = 0; i < BATCH; i++) {
         u->in_vec[i] = (struct iovec){u->in_buf[i], IN_SIZE};
         u->in[i].msg_hdr.msg_iov = &u->in_vec[i];
         u->in[i].msg_hdr.msg_iovlen = 1;
-        u->out_vec[i].iov_base = u->out_buf[i];
         u->out[i].msg_hdr.msg_iov = &u->out_vec[i];
         u->out[i].msg_hdr.msg_iovlen = 1;
         u->out[i].msg_hdr.msg_name = &u->out_route[i].peer;
@@ -398,7 +395,7 @@ void udp_drain(struct udp_listener *u)
 
 size_t udp_in_flight(const struct udp_listener *u)
 {
-    return u->in_flight + u->n_out;
+    return u->in_flight + u->n_out - u->out_first;
 }
 
 void udp_close(struct udp_listener *u)
