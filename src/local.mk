@@ -41,7 +41,7 @@ src_libpith_a_SOURCES += \
 # upstreams: getdns
 src_libpith_a_SOURCES += \
 	src/upstream.c src/upstream.h src/upstream_set.h \
-	src/upstream_ask.c src/upstream_choice.c src/upstream_watch.c \
+	src/upstream_ask.c src/upstream_choice.c src/upstream_resolve.c src/upstream_watch.c \
 	src/upstream_context.c src/upstream_context.h \
 	src/upstream_health.c src/upstream_health.h \
 	src/upstream_loop.c src/upstream_loop.h \

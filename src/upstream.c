@@ -50,6 +50,9 @@ static void upstream_free(struct upstream *u)
     upstream_context_destroy(u->main);
     upstream_context_destroy(u->tcp);
     config_unref(u->config);
+    if (u->own)
+        free(u->own->text);
+    free(u->own);
     free(u);
 }
 
@@ -57,6 +60,24 @@ static void unref_upstream(struct upstream *u)
 {
     if (u && --u->refs == 0)
         upstream_free(u);
+}
+
+bool upstream_connectable(struct upstream *u)
+{
+    struct upstream_target target = {
+        .addr = u->addr,
+        .transport = u->is->transport,
+        .tls_name = u->is->tls_name,
+        .ca = u->is->ca,
+        .pins = (const uint8_t(*)[32])u->is->pins,
+        .n_pins = u->is->n_pins,
+        .user = u,
+    };
+    upstream_context_destroy(u->main);
+    upstream_context_destroy(u->tcp);
+    u->tcp = NULL;
+    u->main = upstream_context_create(u->set->engine, &target);
+    return u->main != NULL;
 }
 
 static struct upstream *upstream_new(struct upstream_set *s, struct config *config,
@@ -68,19 +89,11 @@ static struct upstream *upstream_new(struct upstream_set *s, struct config *conf
     u->set = s;
     u->config = config_ref(config);
     u->is = is;
+    u->addr = is->addr;
     u->refs = 1;
     upstream_health_init(&u->health, clock_now_us());
     watch_start(u);
-    struct upstream_target target = {
-        .addr = is->addr,
-        .transport = is->transport,
-        .tls_name = is->tls_name,
-        .ca = is->ca,
-        .pins = (const uint8_t(*)[32])is->pins,
-        .n_pins = is->n_pins,
-        .user = u,
-    };
-    if ((u->main = upstream_context_create(s->engine, &target)))
+    if (is->host || upstream_connectable(u))
         return u;
     upstream_free(u);
     return NULL;
@@ -88,7 +101,7 @@ static struct upstream *upstream_new(struct upstream_set *s, struct config *conf
 
 static bool contains(const struct roster *r, const struct upstream *u)
 {
-    for (size_t i = 0; i < r->n; i++)
+    for (size_t i = 0; i < r->all; i++)
         if (r->list[i] == u)
             return true;
     return false;
@@ -97,7 +110,7 @@ static bool contains(const struct roster *r, const struct upstream *u)
 static struct upstream *carry_over(const struct roster *old, const struct roster *young,
                                    const struct config_upstream *is)
 {
-    for (size_t i = 0; old && i < old->n; i++) {
+    for (size_t i = 0; old && i < old->all; i++) {
         struct upstream *u = old->list[i];
         if (same_upstream(u->is, is) && !contains(young, u)) {
             u->refs++;
@@ -111,10 +124,51 @@ static void roster_free(struct roster *r)
 {
     if (!r)
         return;
-    for (size_t i = 0; i < r->n; i++)
+    for (size_t i = 0; i < r->all; i++)
         unref_upstream(r->list[i]);
     config_unref(r->config);
     free(r);
+}
+
+/* The hidden upstream of a bootstrap address, shared by all host names that have it. */
+static bool add_bootstrap(struct upstream_set *s, struct roster *r, const struct roster *old,
+                          const struct addr *addr)
+{
+    char text[ADDR_TEXT_SIZE];
+    for (size_t i = r->n; i < r->all; i++)
+        if (addr_ip_equal(&r->list[i]->addr, addr) && r->list[i]->addr.port == addr->port)
+            return true;
+    if (r->all == ROSTER_MAX)
+        return true; /* enough others */
+    struct config_upstream *own = calloc(1, sizeof *own);
+    if (!own || !(own->text = strdup(addr_format(addr, text)))) {
+        free(own);
+        return false;
+    }
+    own->addr = *addr;
+    own->transport = UPSTREAM_UDP;
+    struct upstream *u = carry_over(old, r, own);
+    if (u) {
+        free(own->text);
+        free(own);
+    } else if ((u = upstream_new(s, r->config, own))) {
+        u->own = own;
+    } else {
+        free(own->text);
+        free(own);
+        return false;
+    }
+    r->list[r->all++] = u;
+    return true;
+}
+
+static bool add_bootstraps(struct upstream_set *s, struct roster *r, const struct roster *old)
+{
+    for (size_t i = 0; i < r->n; i++)
+        for (size_t k = 0; k < r->config->upstreams[i].n_bootstrap; k++)
+            if (!add_bootstrap(s, r, old, &r->config->upstreams[i].bootstrap[k]))
+                return false;
+    return true;
 }
 
 static struct roster *roster_new(struct upstream_set *s, struct config *config,
@@ -125,27 +179,33 @@ static struct roster *roster_new(struct upstream_set *s, struct config *config,
         log_warning("only the first %d of %zu upstreams are used", (int)ROSTER_MAX, n);
         n = ROSTER_MAX;
     }
-    struct roster *r = calloc(1, sizeof *r + n * sizeof r->list[0]);
+    struct roster *r = calloc(1, sizeof *r + ROSTER_MAX * sizeof r->list[0]);
     if (!r)
         return NULL;
     r->config = config_ref(config);
     r->refs = 1;
-    for (; r->n < n; r->n++) {
-        const struct config_upstream *is = &config->upstreams[r->n];
+    for (; r->all < n; r->all++) {
+        const struct config_upstream *is = &config->upstreams[r->all];
         struct upstream *u = carry_over(old, r, is);
         if (!u && !(u = upstream_new(s, config, is))) {
             roster_free(r);
             return NULL;
         }
-        r->list[r->n] = u;
+        r->list[r->all] = u;
         r->any_domains |= is->n_domains > 0;
     }
-    return r;
+    r->n = n;
+    if (add_bootstraps(s, r, old))
+        return r;
+    roster_free(r);
+    return NULL;
 }
 
-/* Rosters go when nothing of getdns is on the stack. */
+/* Rosters go, and addresses change, when nothing of getdns is on the stack. */
 static void sweep(struct upstream_set *s)
 {
+    if (s->roster)
+        resolve_apply(s->roster);
     while (s->old) {
         struct roster *r = s->old;
         s->old = r->next;
@@ -166,6 +226,11 @@ void upstream_set_leave(struct upstream_set *s, struct roster *r)
         return;
     r->next = s->old;
     s->old = r;
+    upstream_set_sweep(s);
+}
+
+void upstream_set_sweep(struct upstream_set *s)
+{
     ev_feed_event(s->loop, &s->sweep, EV_TIMER);
 }
 
@@ -200,9 +265,11 @@ void upstream_destroy(struct upstream_set *set)
         set->asks->finished = false;
         upstream_cancel(set->asks);
     }
+    struct roster *last = set->roster;
+    set->roster = NULL;
     sweep(set);
     ev_clear_pending(set->loop, &set->sweep);
-    roster_free(set->roster);
+    roster_free(last);
     upstream_engine_destroy(set->engine);
     while (set->free_asks) {
         struct upstream_ask *a = set->free_asks;

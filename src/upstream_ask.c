@@ -146,6 +146,12 @@ static void ask_free(struct upstream_ask *a)
     s->free_asks = a;
 }
 
+/* Asks that try one upstream after the other, as against those about a single one. */
+static bool persists(const struct upstream_ask *a)
+{
+    return a->kind == ASK_QUESTION || a->kind == ASK_RESOLVE;
+}
+
 /* ---- the end */
 
 static void deliver(struct upstream_ask *a, const struct upstream_answer *answer)
@@ -244,8 +250,7 @@ static struct upstream_context *context_for(struct upstream *u, bool over_tcp)
     if (!over_tcp)
         return u->main;
     if (!u->tcp) {
-        struct upstream_target target = {
-            .addr = u->is->addr, .transport = UPSTREAM_TCP, .user = u};
+        struct upstream_target target = {.addr = u->addr, .transport = UPSTREAM_TCP, .user = u};
         u->tcp = upstream_context_create(u->set->engine, &target);
     }
     return u->tcp;
@@ -310,7 +315,7 @@ static void plan(struct upstream_ask *a, const struct upstream *u, uint64_t now_
     uint32_t rto_us = upstream_health_rto_us(&u->health, half_us);
     uint64_t others = choice_well(a->roster, a->candidates & ~a->used);
     a->hedge_us = a->resend_us = 0;
-    if (a->kind == ASK_QUESTION && others) {
+    if (persists(a) && others) {
         uint32_t wait_us = rto_us;
         if (c->policy == POLICY_FASTEST)
             wait_us = upstream_health_hedge_us(&u->health, half_us);
@@ -326,7 +331,7 @@ static void plan(struct upstream_ask *a, const struct upstream *u, uint64_t now_
 static bool send_next(struct upstream_ask *a, uint64_t now_us)
 {
     int i;
-    if (a->kind == ASK_QUESTION) {
+    if (persists(a)) {
         i = choice_next(a->set, a->roster, a->candidates, a->used);
     } else {
         i = a->candidates & ~a->used ? __builtin_ctzll(a->candidates) : -1;
@@ -346,7 +351,11 @@ static bool go_on(struct upstream_ask *a, uint64_t now_us)
     const struct config *c = a->roster->config;
     if (a->tries || send_next(a, now_us))
         return true;
-    if (a->saved || a->kind != ASK_QUESTION || !choice_alive(a->roster, a->candidates) ||
+    if (resolve_pending(a->roster, a->candidates) && !a->saved) {
+        a->resend_us = now_us + PAUSE_US;
+        return true;
+    }
+    if (a->saved || !persists(a) || !choice_alive(a->roster, a->candidates) ||
         ++a->rounds >= c->upstream_tries)
         return fail(a);
     a->used = 0;
@@ -448,7 +457,7 @@ static bool end_round(struct upstream_ask *a, uint64_t now_us)
     a->round_end_us = 0;
     if (a->kind == ASK_PROBE) /* stays open for a late reply */
         return true;
-    if (++a->rounds >= c->upstream_tries || a->kind != ASK_QUESTION || a->saved)
+    if (++a->rounds >= c->upstream_tries || !persists(a) || a->saved)
         return fail(a);
     a->resends = 0;
     a->round_end_us = now_us + c->upstream_timeout_ms * 1000ULL;
@@ -551,7 +560,7 @@ static bool on_reply(struct upstream_ask *a, struct upstream_try *t, uint64_t no
     count_reply(u, q->reply.rcode, rtt_us);
     watch_good(u, now_us, t->over_tcp || (stream && q->fresh) ? 0 : (uint32_t)rtt_us);
     restore_case(a, q->octets);
-    if (a->kind == ASK_QUESTION && is_failure(q->reply.rcode))
+    if (persists(a) && is_failure(q->reply.rcode))
         return on_failure_answer(a, t, now_us);
     for (const struct upstream_try *x = a->tries; x; x = x->next)
         if (x->upstream != u)
@@ -735,7 +744,11 @@ ask_start(struct upstream_set *s, enum ask_kind kind, const struct upstream_ques
     a->round_end_us = now_us + c->upstream_timeout_ms * 1000ULL;
     ev_init(&a->timer, timer_cb);
     a->timer.data = a;
-    if (!send_next(a, now_us)) { /* everybody is down: said from the loop */
+    if (send_next(a, now_us)) {
+        /* under way */
+    } else if (resolve_pending(a->roster, candidates)) {
+        a->resend_us = now_us + PAUSE_US;
+    } else { /* everybody is down: said from the loop */
         a->hopeless = true;
         a->deadline_us = now_us;
     }

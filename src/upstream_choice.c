@@ -55,8 +55,8 @@ bool upstream_claims(const struct upstream_set *set, const uint8_t *qname, size_
 uint64_t choice_alive(const struct roster *r, uint64_t candidates)
 {
     uint64_t mask = 0;
-    for (size_t i = 0; i < r->n; i++)
-        if (candidates >> i & 1 && r->list[i]->health.state != HEALTH_DOWN)
+    for (size_t i = 0; i < r->all; i++)
+        if (candidates >> i & 1 && r->list[i]->main && r->list[i]->health.state != HEALTH_DOWN)
             mask |= (uint64_t)1 << i;
     return mask;
 }
@@ -64,8 +64,8 @@ uint64_t choice_alive(const struct roster *r, uint64_t candidates)
 uint64_t choice_well(const struct roster *r, uint64_t candidates)
 {
     uint64_t mask = 0;
-    for (size_t i = 0; i < r->n; i++)
-        if (candidates >> i & 1 && r->list[i]->health.state == HEALTH_WELL)
+    for (size_t i = 0; i < r->all; i++)
+        if (candidates >> i & 1 && r->list[i]->main && r->list[i]->health.state == HEALTH_WELL)
             mask |= (uint64_t)1 << i;
     return mask;
 }
@@ -80,7 +80,7 @@ static int best_of(const struct upstream_set *s, const struct roster *r, uint64_
             mask &= mask - 1;
     if (r->config->policy != POLICY_FASTEST)
         return __builtin_ctzll(mask);
-    for (int i = 0; i < (int)r->n; i++) {
+    for (int i = 0; i < (int)r->all; i++) {
         /* One whose time is not known yet comes last: it is being measured. */
         uint32_t us = r->list[i]->health.srtt_us;
         if (us == 0)
@@ -93,12 +93,19 @@ static int best_of(const struct upstream_set *s, const struct roster *r, uint64_
     return best;
 }
 
+/* getdns holds on to what is given up on streams: that counts as well. */
+static bool has_room(const struct roster *r, const struct upstream *u)
+{
+    return u->main && u->outstanding < r->config->upstream_outstanding &&
+           upstream_context_in_flight(u->main) < r->config->upstream_outstanding;
+}
+
 int choice_next(const struct upstream_set *s, const struct roster *r, uint64_t candidates,
                 uint64_t avoid)
 {
     uint64_t open = 0;
-    for (size_t i = 0; i < r->n; i++)
-        if (r->list[i]->outstanding < r->config->upstream_outstanding)
+    for (size_t i = 0; i < r->all; i++)
+        if (has_room(r, r->list[i]))
             open |= (uint64_t)1 << i;
     uint64_t mask = candidates & open & ~avoid; /* not full; well ones before those in doubt */
     uint64_t well = choice_well(r, mask);
@@ -114,7 +121,7 @@ int choice_measure(struct upstream_set *s, const struct roster *r, uint64_t cand
     if (r->config->policy != POLICY_FASTEST || r->n < 2)
         return -1;
     uint64_t now_us = clock_now_us();
-    for (size_t i = 0; i < r->n; i++) {
+    for (size_t i = 0; i < r->all; i++) {
         struct upstream *u = r->list[i];
         if (!(candidates >> i & 1) || u->health.state != HEALTH_WELL)
             continue;

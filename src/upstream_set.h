@@ -20,6 +20,7 @@
 
 enum {
     ROSTER_MAX = 64, /* upstreams in use: candidates are a mask */
+    FOUND_MAX = 8,   /* addresses kept of a host name */
 };
 
 enum counter {
@@ -40,8 +41,16 @@ struct upstream {
     struct upstream_set *set;
     struct config *config; /* referenced: owns what `is` points to */
     const struct config_upstream *is;
-    unsigned refs;                       /* rosters it is in */
-    struct upstream_context *main, *tcp; /* tcp: for TC; NULL until first needed */
+    struct config_upstream *own;  /* of a bootstrap address: `is`, made up; else NULL */
+    struct addr addr;             /* whom to ask: configured, or found for a host name */
+    struct addr found[FOUND_MAX]; /* addresses of the host name */
+    size_t n_found, found_next;
+    unsigned resolving; /* asks open for them */
+    bool resolved_once; /* or tried: before, questions wait a little */
+    bool move;          /* `addr` is new: contexts are to be made for it */
+    unsigned refs;      /* rosters it is in */
+    /* main: NULL while a host name has no address. tcp: for TC; NULL until first needed. */
+    struct upstream_context *main, *tcp;
     struct upstream_health health;
     size_t outstanding;   /* open tries */
     uint64_t reply_us;    /* the last good reply */
@@ -63,7 +72,8 @@ struct upstream {
 struct roster {
     struct config *config; /* referenced */
     size_t refs;           /* asks, and 1 for being the current one */
-    size_t n;
+    size_t n;              /* as configured */
+    size_t all;            /* and behind them those that only find host names (bootstrap) */
     bool any_domains;
     struct roster *next; /* of those to be freed */
     struct upstream *list[];
@@ -73,6 +83,7 @@ enum ask_kind {
     ASK_QUESTION,
     ASK_MEASURE, /* only for the response time */
     ASK_PROBE,   /* of one upstream, down or not */
+    ASK_RESOLVE, /* a question of ours: the address of an upstream */
 };
 
 struct upstream_try {
@@ -171,7 +182,26 @@ void watch_start(struct upstream *u);
 void watch_stop(struct upstream *u);
 void watch_good(struct upstream *u, uint64_t now_us, uint32_t rtt_us);
 void watch_bad(struct upstream *u, uint64_t now_us, enum health_sign sign);
+/* It has a new address. */
+void watch_arrived(struct upstream *u);
+/* Tells of its being down, once. */
+void watch_log_down(struct upstream *u);
+/* Asks it at once whether it is well; finds its address first when it has none. */
+void watch_probe(struct upstream *u);
 /* What is wrong with it, for logs and EDE: never NULL. */
 const char *watch_reason(const struct upstream *u, enum health_sign sign);
+
+/* upstream_resolve.c: upstreams given by host name. */
+void resolve_start(struct upstream *u);
+/* It fails: the next of its addresses, or all anew. */
+void resolve_next(struct upstream *u);
+/* Makes contexts for addresses that have changed; nothing of getdns is on the stack. */
+void resolve_apply(struct roster *r);
+/* True while one of the candidates waits for its first address. */
+bool resolve_pending(const struct roster *r, uint64_t candidates);
+/* Has that done soon. */
+void upstream_set_sweep(struct upstream_set *s);
+/* Makes the main context for the present address, in place of what was there. */
+bool upstream_connectable(struct upstream *u);
 
 #endif

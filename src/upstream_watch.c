@@ -33,8 +33,10 @@ static const char *transport_text(const struct upstream *u)
     return text[u->is->transport];
 }
 
-static void log_down(struct upstream *u)
+void watch_log_down(struct upstream *u)
 {
+    if (u->logged_down)
+        return;
     const char *text = u->is->text;
     struct down *d;
     pthread_mutex_lock(&downs_mutex);
@@ -77,6 +79,8 @@ static void log_up(struct upstream *u, bool silent)
 
 const char *watch_reason(const struct upstream *u, enum health_sign sign)
 {
+    if (u && u->is->host && !u->main)
+        return "no address found for the host name";
     const char *why = u && u->main ? upstream_context_certificate_failure(u->main) : NULL;
     return why && sign == SIGN_REFUSED ? why : upstream_health_sign_text(sign);
 }
@@ -87,7 +91,7 @@ static bool others_well(const struct upstream *u)
 {
     const struct roster *r = u->set->roster;
     for (size_t i = 0; i < r->n; i++)
-        if (r->list[i] != u && r->list[i]->health.state == HEALTH_WELL)
+        if (r->list[i] != u && r->list[i]->main && r->list[i]->health.state == HEALTH_WELL)
             return true;
     return false;
 }
@@ -111,7 +115,7 @@ static void probe_failed(struct upstream *u)
         return;
     if (upstream_health_probe_failed(&u->health, clock_now_us())) {
         publish(u);
-        log_down(u);
+        watch_log_down(u);
     }
     set_timer(u, upstream_health_backoff_ms(&u->health, !others_well(u),
                                             upstream_set_random(u->set)));
@@ -127,16 +131,20 @@ static void on_probe(void *arg, const struct upstream_answer *answer)
         probe_failed(u);
 }
 
-static void probe(struct upstream *u)
+void watch_probe(struct upstream *u)
 {
     static const uint8_t root[1];
     struct upstream_question q = {.qname = root, .qname_len = sizeof root, .qtype = RR_NS};
     const struct roster *r = u->set->roster;
     size_t i = 0;
-    while (i < r->n && r->list[i] != u)
+    while (i < r->all && r->list[i] != u)
         i++;
-    if (i == r->n || u->probes >= PROBES_MAX)
+    if (i == r->all || u->probes >= PROBES_MAX)
+        return; /* not in the present configuration */
+    if (!u->main) {
+        resolve_start(u);
         return;
+    }
     if (ask_start(u->set, ASK_PROBE, &q, (uint64_t)1 << i, on_probe, u)) {
         u->probes++;
         upstream_count(&u->count[COUNT_PROBES]);
@@ -148,8 +156,12 @@ static void timer_cb(struct ev_loop *loop, ev_timer *t, int revents)
     (void)loop;
     (void)revents;
     struct upstream *u = t->data;
-    if (u->health.state == HEALTH_DOWN)
-        probe(u);
+    if (u->health.state == HEALTH_DOWN) {
+        if (u->is->host && u->main)
+            resolve_next(u);
+        if (!u->move) /* else as soon as it has moved */
+            watch_probe(u);
+    }
     probe_failed(u);
 }
 
@@ -170,10 +182,9 @@ void watch_good(struct upstream *u, uint64_t now_us, uint32_t rtt_us)
         u->set->on_recovery(u->set->recovery_arg);
 }
 
-void watch_bad(struct upstream *u, uint64_t now_us, enum health_sign sign)
+/* A suspect: its probe has some time. */
+static void find_out(struct upstream *u)
 {
-    if (!upstream_health_bad(&u->health, now_us, sign))
-        return;
     const struct config *c = u->set->roster->config;
     uint32_t patience_ms = c->upstream_deadline_ms;
     if (others_well(u)) {
@@ -181,16 +192,37 @@ void watch_bad(struct upstream *u, uint64_t now_us, enum health_sign sign)
         patience_ms = (us > PATIENCE_MIN_US ? us : PATIENCE_MIN_US) / 1000;
     }
     publish(u);
+    set_timer(u, patience_ms);
+    watch_probe(u);
+}
+
+void watch_bad(struct upstream *u, uint64_t now_us, enum health_sign sign)
+{
+    if (!upstream_health_bad(&u->health, now_us, sign))
+        return;
     log_debug("upstream %s (%s) is in doubt: %s", u->is->text, transport_text(u),
               watch_reason(u, sign));
-    set_timer(u, patience_ms);
-    probe(u);
+    find_out(u);
+}
+
+void watch_arrived(struct upstream *u)
+{
+    if (u->health.state == HEALTH_DOWN && !u->reply_us && !u->logged_down) {
+        u->health.state = HEALTH_SUSPECT; /* its first address: may be asked at once */
+        find_out(u);
+    } else {
+        watch_probe(u);
+    }
 }
 
 void watch_start(struct upstream *u)
 {
     ev_init(&u->timer, timer_cb);
     u->timer.data = u;
+    if (u->is->host) { /* not well before it has an address and answers */
+        u->health.state = HEALTH_DOWN;
+        set_timer(u, 0);
+    }
     publish(u);
 }
 

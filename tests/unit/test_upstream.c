@@ -686,6 +686,63 @@ static void first_question_after_an_idle_close(void **state)
     }
 }
 
+/* ---- host names */
+
+static void host_names_are_found_by_bootstrap(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < 3; t++) {
+        char yaml[1024];
+        struct client c;
+        struct fake *helper = fake_start(FAKE_UDP, 0), *f = fake_start(transports[t], 0);
+        fake_answer_loopback(helper, 1);
+        snprintf(yaml, sizeof yaml,
+                 POLICY("ordered") "upstreams:\n  - { address: \"dot.test:%u\", transport: %s, "
+                                   "bootstrap: [\"127.0.0.1:%u\"]%s%s }\n",
+                 fake_port(f),
+                 t == 0   ? "udp"
+                 : t == 1 ? "tcp"
+                          : "tls",
+                 fake_port(helper), t == 2 ? ", ca: " : "", t == 2 ? fake_certificate(0) : "");
+        client_open(&c, yaml);
+        expect_answer(&c, "a.example."); /* at once: it waits for the address */
+        assert_true(upstream_well(c.set));
+        assert_in_range(fake_queries(helper), 1, 2); /* A and AAAA, nothing else */
+        assert_in_range(fake_queries(f), 1, 2);      /* the probe perhaps */
+        struct upstream_stats stats;
+        assert_false(upstream_stats(c.set, 1, &stats)); /* the helper does not show */
+        client_close(&c);
+        fake_stop(helper);
+        fake_stop(f);
+    }
+}
+
+static void host_names_are_found_by_others_and_again(void **state)
+{
+    (void)state;
+    char yaml[1024];
+    struct client c;
+    struct outcome o = {0};
+    struct fake *helper = fake_start(FAKE_UDP, 0), *f = fake_start(FAKE_TCP, 0);
+    fake_answer_loopback(helper, 2); /* nobody listens there */
+    snprintf(yaml, sizeof yaml,
+             POLICY("ordered") "upstreams:\n"
+                               "  - { address: \"127.0.0.1:%u\", domains: [test] }\n"
+                               "  - { address: \"dot.test:%u\", transport: tcp }\n",
+             fake_port(helper), fake_port(f));
+    client_open(&c, yaml);
+    client_resolve(&c, &o, "a.example.");
+    assert_true(o.done);
+    assert_false(o.answered);
+    client_run(&c, NULL, 500);
+    fake_answer_loopback(helper, 1);
+    client_run(&c, NULL, 3000);
+    expect_answer(&c, "a.example.");
+    client_close(&c);
+    fake_stop(helper);
+    fake_stop(f);
+}
+
 /* ---- workers */
 
 static void *worker(void *arg)
@@ -763,6 +820,8 @@ int main(void)
         cmocka_unit_test(one_dead_name_takes_nobody_down),
         cmocka_unit_test(certificates),
         cmocka_unit_test(first_question_after_an_idle_close),
+        cmocka_unit_test(host_names_are_found_by_bootstrap),
+        cmocka_unit_test(host_names_are_found_by_others_and_again),
         cmocka_unit_test(workers_do_not_meet),
     };
     signal(SIGPIPE, SIG_IGN);

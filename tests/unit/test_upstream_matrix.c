@@ -105,8 +105,8 @@ static bool applies(const struct cell *c)
     return c->way != CERTIFICATE || c->transport == FAKE_TLS;
 }
 
-/* How long a thread that only sleeps 5 ms at a time was kept from running, at the worst: what this machine did to
- * the time-outs of the cell. */
+/* How long a thread that only sleeps 5 ms at a time was kept from running, at the worst: what
+ * this machine did to the time-outs of the cell. */
 static _Atomic uint64_t stall_ms;
 
 static void *metronome(void *arg)

@@ -48,7 +48,7 @@ struct fake {
     int udp, other_udp, listener, wake[2];
     pthread_t thread;
     _Atomic int mode;
-    _Atomic unsigned slow_ms, certificate, queries, connections;
+    _Atomic unsigned slow_ms, certificate, queries, connections, loopback;
     _Atomic bool stop, close_all;
     struct conn conns[CONNS];
     unsigned serials, dice;
@@ -351,6 +351,8 @@ static void udp_query(struct fake *f)
     if (mode == FAKE_SILENT || (mode == FAKE_LOSS && (f->dice >> 16) % 10 < 3))
         return;
     size_t len = make_reply(q, (size_t)n, mode, true, out);
+    if (f->loopback && mode == FAKE_OK)
+        memcpy(out + len - 4, (uint8_t[]){127, 0, 0, (uint8_t)f->loopback}, 4);
     int fd = mode == FAKE_WRONG_SOURCE ? f->other_udp : f->udp;
     if (mode == FAKE_SLOW)
         later(f, NULL, &from, out, len, (long)f->slow_ms);
@@ -616,6 +618,11 @@ void fake_set(struct fake *f, enum fake_mode mode)
 void fake_set_slow_ms(struct fake *f, unsigned ms)
 {
     f->slow_ms = ms;
+}
+
+void fake_answer_loopback(struct fake *f, unsigned last)
+{
+    f->loopback = last;
 }
 
 void fake_use_certificate(struct fake *f, unsigned number)

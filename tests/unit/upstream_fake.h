@@ -59,6 +59,8 @@ void fake_set(struct fake *f, enum fake_mode mode);
 void fake_set_slow_ms(struct fake *f, unsigned ms);
 /* Only in place of the port: nothing listens any more, connections are reset. */
 void fake_stop(struct fake *f);
+/* Answers with 127.0.0.last instead of 192.0.2.1; 0: not any more. */
+void fake_answer_loopback(struct fake *f, unsigned last);
 void fake_use_certificate(struct fake *f, unsigned number);
 /* Ends all connections in good order. */
 void fake_close_connections(struct fake *f);
