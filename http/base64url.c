@@ -1,24 +1,34 @@
 /* base64url.c - four characters to three octets, by one table. */
 #include "http/base64url.h"
 
-/* Value of a character plus one; 0 for those outside the alphabet. */
+#include <endian.h>
+#include <string.h>
+
+enum { VALID = 0x80 };
+
+/* Value of a character, with VALID; 0 for those outside the alphabet. */
 static const uint8_t values[256] = {
-    ['A'] = 1,  ['B'] = 2,  ['C'] = 3,  ['D'] = 4,  ['E'] = 5,  ['F'] = 6,  ['G'] = 7,
-    ['H'] = 8,  ['I'] = 9,  ['J'] = 10, ['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14,
-    ['O'] = 15, ['P'] = 16, ['Q'] = 17, ['R'] = 18, ['S'] = 19, ['T'] = 20, ['U'] = 21,
-    ['V'] = 22, ['W'] = 23, ['X'] = 24, ['Y'] = 25, ['Z'] = 26, ['a'] = 27, ['b'] = 28,
-    ['c'] = 29, ['d'] = 30, ['e'] = 31, ['f'] = 32, ['g'] = 33, ['h'] = 34, ['i'] = 35,
-    ['j'] = 36, ['k'] = 37, ['l'] = 38, ['m'] = 39, ['n'] = 40, ['o'] = 41, ['p'] = 42,
-    ['q'] = 43, ['r'] = 44, ['s'] = 45, ['t'] = 46, ['u'] = 47, ['v'] = 48, ['w'] = 49,
-    ['x'] = 50, ['y'] = 51, ['z'] = 52, ['0'] = 53, ['1'] = 54, ['2'] = 55, ['3'] = 56,
-    ['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61, ['9'] = 62, ['-'] = 63,
-    ['_'] = 64,
+    ['A'] = VALID | 0,  ['B'] = VALID | 1,  ['C'] = VALID | 2,  ['D'] = VALID | 3,
+    ['E'] = VALID | 4,  ['F'] = VALID | 5,  ['G'] = VALID | 6,  ['H'] = VALID | 7,
+    ['I'] = VALID | 8,  ['J'] = VALID | 9,  ['K'] = VALID | 10, ['L'] = VALID | 11,
+    ['M'] = VALID | 12, ['N'] = VALID | 13, ['O'] = VALID | 14, ['P'] = VALID | 15,
+    ['Q'] = VALID | 16, ['R'] = VALID | 17, ['S'] = VALID | 18, ['T'] = VALID | 19,
+    ['U'] = VALID | 20, ['V'] = VALID | 21, ['W'] = VALID | 22, ['X'] = VALID | 23,
+    ['Y'] = VALID | 24, ['Z'] = VALID | 25, ['a'] = VALID | 26, ['b'] = VALID | 27,
+    ['c'] = VALID | 28, ['d'] = VALID | 29, ['e'] = VALID | 30, ['f'] = VALID | 31,
+    ['g'] = VALID | 32, ['h'] = VALID | 33, ['i'] = VALID | 34, ['j'] = VALID | 35,
+    ['k'] = VALID | 36, ['l'] = VALID | 37, ['m'] = VALID | 38, ['n'] = VALID | 39,
+    ['o'] = VALID | 40, ['p'] = VALID | 41, ['q'] = VALID | 42, ['r'] = VALID | 43,
+    ['s'] = VALID | 44, ['t'] = VALID | 45, ['u'] = VALID | 46, ['v'] = VALID | 47,
+    ['w'] = VALID | 48, ['x'] = VALID | 49, ['y'] = VALID | 50, ['z'] = VALID | 51,
+    ['0'] = VALID | 52, ['1'] = VALID | 53, ['2'] = VALID | 54, ['3'] = VALID | 55,
+    ['4'] = VALID | 56, ['5'] = VALID | 57, ['6'] = VALID | 58, ['7'] = VALID | 59,
+    ['8'] = VALID | 60, ['9'] = VALID | 61, ['-'] = VALID | 62, ['_'] = VALID | 63,
 };
 
-/* Six bits, or a number with bits above the 24 of a group. */
-static uint32_t sextet(char c)
+static uint32_t value(char c)
 {
-    return (uint32_t)values[(uint8_t)c] - 1;
+    return values[(uint8_t)c];
 }
 
 /* Length without padding: at most two '=' and none beyond a whole group. */
@@ -33,32 +43,35 @@ static size_t unpadded(const char *in, size_t len)
 
 size_t base64url_decode(uint8_t *out, const char *in, size_t len)
 {
+    /* What the four VALID of a group add up to when each stands at its place. */
+    static const uint32_t marks = VALID << 18 | VALID << 12 | VALID << 6 | VALID;
     const uint8_t *start = out;
-    uint32_t a, b, c, d;
+    uint32_t a, b, c, d, group;
 
     len = unpadded(in, len);
-    for (; len >= 4; len -= 4, in += 4) {
-        a = sextet(in[0]);
-        b = sextet(in[1]);
-        c = sextet(in[2]);
-        d = sextet(in[3]);
-        if ((a | b | c | d) > 63)
+    for (; len >= 4; len -= 4, in += 4, out += 3) {
+        a = value(in[0]);
+        b = value(in[1]);
+        c = value(in[2]);
+        d = value(in[3]);
+        if (!(a & b & c & d & VALID))
             return SIZE_MAX;
-        *out++ = (uint8_t)(a << 2 | b >> 4);
-        *out++ = (uint8_t)(b << 4 | c >> 2);
-        *out++ = (uint8_t)(c << 6 | d);
+        group = (a << 18) + (b << 12) + (c << 6) + d - marks;
+        /* One store; its fourth octet is room for what comes next. */
+        group = htobe32(group << 8);
+        memcpy(out, &group, sizeof(group));
     }
     if (len == 0)
         return (size_t)(out - start);
     if (len == 1)
         return SIZE_MAX;
-    a = sextet(in[0]);
-    b = sextet(in[1]);
-    c = len == 3 ? sextet(in[2]) : 0;
-    if ((a | b | c) > 63 || (len == 2 ? b & 15 : c & 3))
+    a = value(in[0]);
+    b = value(in[1]);
+    c = len == 3 ? value(in[2]) : VALID;
+    if (!(a & b & c & VALID) || (len == 2 ? b & 15 : c & 3))
         return SIZE_MAX;
-    *out++ = (uint8_t)(a << 2 | b >> 4);
+    *out++ = (uint8_t)(a << 2 | (b & 63) >> 4);
     if (len == 3)
-        *out++ = (uint8_t)(b << 4 | c >> 2);
+        *out++ = (uint8_t)(b << 4 | (c & 63) >> 2);
     return (size_t)(out - start);
 }

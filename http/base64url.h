@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Octets that `len` characters decode to at most. */
+/* Octets that the output of `len` characters needs: one more than can come is written to. */
 static inline size_t base64url_size(size_t len)
 {
     return len / 4 * 3 + 3;

@@ -30,6 +30,7 @@
 #include "http/date.h"
 #include "http/doh.h"
 #include "http/http.h"
+#include "http/pool.h"
 
 enum {
     REPLY_INLINE = 512,            /* most replies, padded ones too (RFC 8467: 468) */
@@ -38,7 +39,6 @@ enum {
     HEADERS_ABUSE = 4 * DOH_HEADERS_MAX,
     BUDGET_MAX = 200,  /* nuisances at once, */
     BUDGET_PER_S = 50, /* and in the long run */
-    SPARE_MAX = 256,   /* unused request objects a thread keeps */
     GOAWAY_FRAME = 9 + 8,
 };
 
@@ -46,7 +46,7 @@ enum {
 struct request {
     struct doh_request doh; /* first: respond() finds its request by it */
     struct h2 *h2;
-    struct request *prev, *next; /* in h2->requests; next alone in the pool */
+    struct request *prev, *next; /* in h2->requests */
     int32_t id;
     bool ended;     /* END_STREAM came */
     bool asked;     /* its query is in flight */
@@ -77,66 +77,16 @@ struct h2 {
     bool failed;   /* ends as soon as `out` is written */
 };
 
-/* ---- request objects, kept for reuse by thread */
-
-struct pool {
-    struct request *spare;
-    unsigned n;
-};
-
-static _Thread_local struct pool *pool;
-static pthread_key_t pool_key;
 static nghttp2_session_callbacks *callbacks;
 static nghttp2_option *session_options;
 
-static void pool_destroy(void *arg)
-{
-    struct pool *p = arg;
-
-    while (p->spare) {
-        struct request *q = p->spare;
-        p->spare = q->next;
-        free(q);
-    }
-    free(p);
-    pool = NULL;
-}
-
-static struct request *request_take(void)
-{
-    struct request *q;
-
-    if (!pool || !pool->spare)
-        return malloc(sizeof(*q));
-    q = pool->spare;
-    pool->spare = q->next;
-    pool->n--;
-    return q;
-}
-
-static void request_put(struct request *q)
-{
-    if (!pool) {
-        pool = calloc(1, sizeof(*pool));
-        if (pool && pthread_setspecific(pool_key, pool) != 0) {
-            free(pool);
-            pool = NULL;
-        }
-    }
-    if (!pool || pool->n >= SPARE_MAX) {
-        free(q);
-        return;
-    }
-    q->next = pool->spare;
-    pool->spare = q;
-    pool->n++;
-}
+/* ---- requests */
 
 static void respond(struct doh_request *r, const struct doh_response *response);
 
 static struct request *request_create(struct h2 *c, int32_t id)
 {
-    struct request *q = request_take();
+    struct request *q = pool_take(sizeof(*q));
 
     if (!q)
         return NULL;
@@ -181,7 +131,7 @@ static void request_destroy(struct request *q)
     if (q->next)
         q->next->prev = q->prev;
     c->n_requests--;
-    request_put(q);
+    pool_give(q);
 }
 
 /* ---- limits */
@@ -585,11 +535,43 @@ static const struct stream_rider h2_rider = {
     .destroy = h2_destroy,
 };
 
+/* ---- nghttp2's memory */
+
+static void *mem_malloc(size_t size, void *user)
+{
+    (void)user;
+    return pool_take(size);
+}
+
+static void mem_free(void *block, void *user)
+{
+    (void)user;
+    pool_give(block);
+}
+
+static void *mem_calloc(size_t n, size_t size, void *user)
+{
+    void *block;
+
+    (void)user;
+    if (n > 0 && size > SIZE_MAX / n)
+        return NULL;
+    block = pool_take(n * size);
+    return block ? memset(block, 0, n * size) : NULL;
+}
+
+static void *mem_realloc(void *block, size_t size, void *user)
+{
+    (void)user;
+    return pool_resize(block, size);
+}
+
+/* ---- start */
+
 /* What all sessions of the process share. */
 static void init_once(void)
 {
-    if (pthread_key_create(&pool_key, pool_destroy) != 0 ||
-        nghttp2_session_callbacks_new(&callbacks) != 0 ||
+    if (nghttp2_session_callbacks_new(&callbacks) != 0 ||
         nghttp2_option_new(&session_options) != 0)
         return;
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
@@ -607,6 +589,7 @@ static void init_once(void)
 bool http_h2_attach(struct stream *s, void *arg)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static nghttp2_mem mem = {NULL, mem_malloc, mem_free, mem_calloc, mem_realloc};
     const struct http_options *options = arg;
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options->max_streams},
@@ -623,7 +606,7 @@ bool http_h2_attach(struct stream *s, void *arg)
     c->options = options;
     c->budget = BUDGET_MAX;
     c->refilled_ms = clock_now_ms();
-    if (nghttp2_session_server_new2(&c->session, callbacks, c, session_options) != 0) {
+    if (nghttp2_session_server_new3(&c->session, callbacks, c, session_options, &mem) != 0) {
         free(c);
         return false;
     }

@@ -10,4 +10,5 @@ http_libhttp_a_SOURCES = \
 	http/h2.c \
 	http/http.h \
 	http/json.c http/json.h \
+	http/pool.c http/pool.h \
 	http/url.c http/url.h

@@ -47,3 +47,13 @@ EXTRA_PROGRAMS += tests/bench/bench_upstream
 tests_bench_bench_upstream_SOURCES = tests/bench/bench_upstream.c
 tests_bench_bench_upstream_LDADD = src/libpith.a tls/libtls.a src/dns/libdns.a src/core/libcore.a \
 	$(GETDNS_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(EV_LIBS)
+
+# HTTP alone: sessions in memory, a canned reply.
+EXTRA_PROGRAMS += tests/bench/bench_http
+tests_bench_bench_http_SOURCES = tests/bench/bench_http.c tests/unit/http_fake.h
+tests_bench_bench_http_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(NGHTTP2_CFLAGS)
+tests_bench_bench_http_LDADD = http/libhttp.a src/dns/libdns.a src/core/libcore.a \
+	$(NGHTTP2_LIBS) $(JANSSON_LIBS) $(LDNS_LIBS)
+.PHONY: bench-http
+bench-http: tests/bench/bench_http$(EXEEXT)
+	@for mode in h2 post h1; do tests/bench/bench_http $$mode || exit 1; done

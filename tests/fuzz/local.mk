@@ -50,6 +50,39 @@ tests_fuzz_fuzz_proxyproto_LDADD = $(fuzz_tls_libs)
 tests_fuzz_fuzz_proxyproto_LDFLAGS = $(fuzz_ldflags)
 endif
 
+# http
+fuzz_http_replays = tests/fuzz/replay_h1 tests/fuzz/replay_h2 tests/fuzz/replay_json
+fuzz_http_libs = http/libhttp.a src/dns/libdns.a src/core/libcore.a $(NGHTTP2_LIBS) \
+	$(JANSSON_LIBS) $(LDNS_LIBS)
+fuzz_http_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(JANSSON_CFLAGS)
+fuzz_http_headers = tests/fuzz/fuzz_http.h tests/unit/http_fake.h
+check_PROGRAMS += $(fuzz_http_replays)
+TESTS += $(fuzz_http_replays)
+tests_fuzz_replay_h1_SOURCES = tests/fuzz/fuzz_h1.c $(fuzz_driver) $(fuzz_http_headers)
+tests_fuzz_replay_h1_CPPFLAGS = $(fuzz_http_cppflags)
+tests_fuzz_replay_h1_LDADD = $(fuzz_http_libs)
+tests_fuzz_replay_h2_SOURCES = tests/fuzz/fuzz_h2.c $(fuzz_driver) $(fuzz_http_headers)
+tests_fuzz_replay_h2_CPPFLAGS = $(fuzz_http_cppflags)
+tests_fuzz_replay_h2_LDADD = $(fuzz_http_libs)
+tests_fuzz_replay_json_SOURCES = tests/fuzz/fuzz_json.c $(fuzz_driver)
+tests_fuzz_replay_json_CPPFLAGS = $(fuzz_http_cppflags)
+tests_fuzz_replay_json_LDADD = $(fuzz_http_libs)
+if FUZZING
+fuzz_programs += tests/fuzz/fuzz_h1 tests/fuzz/fuzz_h2 tests/fuzz/fuzz_json
+tests_fuzz_fuzz_h1_SOURCES = tests/fuzz/fuzz_h1.c tests/fuzz/fuzz.h $(fuzz_http_headers)
+tests_fuzz_fuzz_h1_CPPFLAGS = $(fuzz_http_cppflags)
+tests_fuzz_fuzz_h1_LDADD = $(fuzz_http_libs)
+tests_fuzz_fuzz_h1_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_h2_SOURCES = tests/fuzz/fuzz_h2.c tests/fuzz/fuzz.h $(fuzz_http_headers)
+tests_fuzz_fuzz_h2_CPPFLAGS = $(fuzz_http_cppflags)
+tests_fuzz_fuzz_h2_LDADD = $(fuzz_http_libs)
+tests_fuzz_fuzz_h2_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_json_SOURCES = tests/fuzz/fuzz_json.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_json_CPPFLAGS = $(fuzz_http_cppflags)
+tests_fuzz_fuzz_json_LDADD = $(fuzz_http_libs)
+tests_fuzz_fuzz_json_LDFLAGS = $(fuzz_ldflags)
+endif
+
 # What libFuzzer finds of interest goes to fuzz-work/ in the build tree, not into the corpus.
 noinst_PROGRAMS += $(fuzz_programs)
 .PHONY: fuzz-smoke

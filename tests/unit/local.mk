@@ -44,7 +44,8 @@ http_tests = \
 	tests/unit/test_forwarded \
 	tests/unit/test_h1 \
 	tests/unit/test_h2 \
-	tests/unit/test_json
+	tests/unit/test_json \
+	tests/unit/test_pool
 check_PROGRAMS += $(http_tests)
 TESTS += $(http_tests)
 http_test_cppflags = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS) $(JANSSON_CFLAGS)
@@ -56,6 +57,8 @@ tests_unit_test_doh_SOURCES = tests/unit/test_doh.c tests/unit/http_fake.h
 tests_unit_test_doh_LDADD = $(http_test_ldadd)
 tests_unit_test_forwarded_SOURCES = tests/unit/test_forwarded.c
 tests_unit_test_forwarded_LDADD = $(http_test_ldadd)
+tests_unit_test_pool_SOURCES = tests/unit/test_pool.c
+tests_unit_test_pool_LDADD = $(http_test_ldadd)
 tests_unit_test_json_SOURCES = tests/unit/test_json.c
 tests_unit_test_json_CPPFLAGS = $(http_test_cppflags)
 tests_unit_test_json_LDADD = $(http_test_ldadd)

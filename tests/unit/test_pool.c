@@ -1,0 +1,96 @@
+/* test_pool.c - blocks of all sizes, reuse, other threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "http/pool.h"
+
+static void sizes(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size < 3 * POOL_BLOCK_MAX; size++) {
+        uint8_t *p = pool_take(size);
+
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 16, 0);
+        memset(p, 0x5a, size);
+        p = pool_resize(p, 2 * size + 1);
+        assert_non_null(p);
+        for (size_t i = 0; i < size; i++)
+            assert_int_equal(p[i], 0x5a);
+        memset(p, 0xa5, 2 * size + 1);
+        p = pool_resize(p, size / 3);
+        for (size_t i = 0; i < size / 3; i++)
+            assert_int_equal(p[i], 0xa5);
+        pool_give(p);
+    }
+    pool_give(NULL);
+    assert_null(pool_take(SIZE_MAX));
+}
+
+static void reuses(void **state)
+{
+    void *p = pool_take(100), *q;
+
+    (void)state;
+    pool_give(p);
+    q = pool_take(128); /* of the same class */
+    assert_ptr_equal(p, q);
+    pool_give(q);
+}
+
+/* More than are kept: none is lost, none is in two hands (a sanitizer tells). */
+static void many(void **state)
+{
+    static uint32_t *blocks[3 * POOL_KEPT_MAX];
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < 3 * POOL_KEPT_MAX; i++) {
+            blocks[i] = pool_take(sizeof(*blocks[i]));
+            *blocks[i] = i;
+        }
+        for (uint32_t i = 0; i < 3 * POOL_KEPT_MAX; i++) {
+            assert_int_equal(*blocks[i], i);
+            pool_give(blocks[i]);
+        }
+    }
+}
+
+static void *other_thread(void *block)
+{
+    void *p = pool_take(200);
+
+    pool_give(block);
+    pool_give(p);
+    return pool_take(300); /* outlives its thread */
+}
+
+static void threads(void **state)
+{
+    pthread_t t;
+    void *result;
+
+    (void)state;
+    assert_int_equal(pthread_create(&t, NULL, other_thread, pool_take(200)), 0);
+    assert_int_equal(pthread_join(t, &result), 0);
+    pool_give(result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(reuses),
+        cmocka_unit_test(many),
+        cmocka_unit_test(threads),
+    };
+
+    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+}
