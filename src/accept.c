@@ -8,6 +8,8 @@
 #include "dns/edns.h"
 #include "dns/name.h"
 
+enum { CHAIN_MAX = 20 }; /* aliases followed; what lies behind is dropped */
+
 /* What the walk over the records learns. */
 struct ttls {
     uint32_t answer;    /* smallest of the answer section */
@@ -96,6 +98,76 @@ static bool is_negative(const struct dns_reply *reply)
     return true;
 }
 
+/* The names that the answer is about: the qname and what its aliases lead to. */
+struct chain {
+    size_t n;
+    uint8_t len[CHAIN_MAX];
+    uint8_t name[CHAIN_MAX][DNS_NAME_MAX];
+};
+
+static bool chain_has(const struct chain *c, const uint8_t *name, size_t len)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (name_equal(c->name[i], c->len[i], name, len))
+            return true;
+    return false;
+}
+
+static bool chain_add(struct chain *c, const uint8_t *name, size_t len)
+{
+    if (c->n == CHAIN_MAX || chain_has(c, name, len))
+        return false;
+    memcpy(c->name[c->n], name, len);
+    c->len[c->n++] = (uint8_t)len;
+    return true;
+}
+
+/* Follows the CNAMEs of the answer section, in whatever order they stand. */
+static void chain_follow(struct chain *c, const struct dns_reply *reply)
+{
+    bool longer = true;
+
+    c->n = 0;
+    (void)chain_add(c, reply->qname, reply->qname_len);
+    while (longer) {
+        struct dns_walk w;
+        struct dns_rr rr;
+
+        longer = false;
+        walk_start(&w, reply);
+        while (walk_next(&w, &rr) && rr.section == DNS_ANSWER) {
+            uint8_t owner[DNS_NAME_MAX], target[DNS_NAME_MAX];
+            size_t pos = rr.pos, at = rr.rdata;
+            size_t owner_len, target_len;
+
+            if (rr.type != RR_CNAME)
+                continue;
+            owner_len = name_expand(reply->msg, reply->len, &pos, owner);
+            target_len = name_expand(reply->msg, reply->len, &at, target);
+            if (chain_has(c, owner, owner_len) && chain_add(c, target, target_len))
+                longer = true;
+        }
+    }
+}
+
+/* A record of the answer section that is about no name of the chain is nobody's answer: clients
+ * that cache must not be fed with it (RFC 2181 5.4.1). A DNAME is about the names below it. */
+static bool stray(const struct chain *c, const struct dns_reply *reply, const struct dns_rr *rr)
+{
+    uint8_t owner[DNS_NAME_MAX];
+    size_t pos = rr->pos;
+    size_t len;
+
+    if (rr->section != DNS_ANSWER)
+        return false;
+    len = name_expand(reply->msg, reply->len, &pos, owner);
+    for (size_t i = 0; i < c->n; i++)
+        if (name_below(c->name[i], c->len[i], owner, len) &&
+            (c->len[i] == len || rr->type == RR_DNAME || rr->type == RR_RRSIG))
+            return false;
+    return true;
+}
+
 static bool rewrite(struct accepted *out, uint8_t *buf, size_t size,
                     const struct dns_reply *reply, const struct cache_key *key,
                     const struct config *config, struct ttls *t)
@@ -104,13 +176,15 @@ static bool rewrite(struct accepted *out, uint8_t *buf, size_t size,
     struct dns_walk w;
     struct dns_rr rr;
     uint16_t flags = (uint16_t)(DNS_QR | DNS_RA | DNS_RD | (out->rcode & DNS_RCODE));
+    struct chain chain;
 
+    chain_follow(&chain, reply);
     if (!build_start(&b, buf, size, 0, flags, reply->qname, reply->qname_len, reply->qtype,
                      DNS_CLASS_IN))
         return false;
     walk_start(&w, reply);
     while (walk_next(&w, &rr))
-        if (rr.type != RR_OPT && !unasked(&rr, key) &&
+        if (rr.type != RR_OPT && !unasked(&rr, key) && !stray(&chain, reply, &rr) &&
             !copy_record(&b, reply, &rr, t, config, out->negative))
             return false;
     return reply_parse(&out->reply, buf, build_finish(&b));

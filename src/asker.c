@@ -55,6 +55,7 @@ bool asker_init(struct asker *a, const struct query *q, const struct dns_query *
     a->id = dq->id;
     a->flags = dq->flags;
     a->qtype = dq->qtype;
+    a->qclass = dq->qclass;
     a->udp_size = dq->udp_size;
     a->transport = q->transport;
     a->has_opt = dq->has_opt;

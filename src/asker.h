@@ -19,7 +19,7 @@ enum { COOKIE_CLIENT_SIZE = 8 };
 struct asker {
     uint16_t id;
     uint16_t flags; /* of the query */
-    uint16_t qtype;
+    uint16_t qtype, qclass;
     uint16_t udp_size; /* what the client takes over UDP */
     enum query_transport transport;
     bool has_opt, dnssec_ok;

@@ -434,11 +434,13 @@ static bool answer_records(const struct local *l, const struct record *first, ui
 }
 
 static bool answer_localhost(uint16_t qtype, struct dns_builder *b, const uint8_t *zone,
-                             size_t zone_len)
+                             size_t zone_len, struct local_answer *answer)
 {
     static const uint8_t v4[4] = {127, 0, 0, 1};
     static const uint8_t v6[16] = {[15] = 1};
 
+    if (qtype == RR_A || qtype == RR_AAAA)
+        answer->max_age_s = LOCALHOST_TTL_S;
     if (qtype == RR_A)
         return build_rr(b, DNS_ANSWER, NULL, 0, RR_A, DNS_CLASS_IN, LOCALHOST_TTL_S, v4,
                         sizeof v4);
@@ -479,7 +481,7 @@ static bool answer_special(enum special_kind kind, const uint8_t *qname, size_t 
     answer->max_age_s = SPECIAL_TTL_S;
     switch (kind) {
     case SPECIAL_LOCALHOST:
-        return answer_localhost(qtype, b, zone, zone_len);
+        return answer_localhost(qtype, b, zone, zone_len, answer);
     case SPECIAL_LOOPBACK:
         if (is_loopback_reverse(qname, qname_len, zone_len)) {
             if (qtype == RR_PTR)

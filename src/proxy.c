@@ -376,6 +376,18 @@ static void count_transport(enum query_transport t)
     metrics_count(counter[t]);
 }
 
+/* Refuses a query that may be malformed in other ways as well: as fully as it can be read. */
+static void refuse(struct proxy *p, struct query *q, const struct dns_query *dq, uint16_t rcode,
+                   uint16_t ede)
+{
+    struct asker a;
+
+    if (dq->qname && asker_init(&a, q, dq))
+        respond_rcode(&p->out, q, &a, rcode, ede, NULL, QUERY_ANSWER);
+    else
+        respond_broken(&p->out, q, dq, rcode, ede);
+}
+
 /* True when the query was answered here: it has no business further in. */
 static bool reject(struct proxy *p, struct query *q, const struct dns_query *dq,
                    enum query_problem problem)
@@ -389,14 +401,14 @@ static bool reject(struct proxy *p, struct query *q, const struct dns_query *dq,
         q->on_reply(q, &(struct query_reply){.verdict = QUERY_MALFORMED});
         return true;
     case QUERY_OPCODE:
-        respond_broken(&p->out, q, dq, DNS_RCODE_NOTIMP, DNS_EDE_NONE);
+        refuse(p, q, dq, DNS_RCODE_NOTIMP, DNS_EDE_NONE);
         return true;
     case QUERY_FORMERR:
         metrics_count(M_QUERIES_FORMERR);
         respond_broken(&p->out, q, dq, DNS_RCODE_FORMERR, DNS_EDE_NONE);
         return true;
     case QUERY_BADVERS:
-        respond_broken(&p->out, q, dq, DNS_RCODE_BADVERS, DNS_EDE_NONE);
+        refuse(p, q, dq, DNS_RCODE_BADVERS, DNS_EDE_NONE);
         return true;
     }
     return false;
@@ -408,7 +420,7 @@ static bool deny(struct proxy *p, struct query *q, const struct dns_query *dq)
 {
     if (!cidr_any(p->config->access.list, p->config->access.n, &q->client)) {
         metrics_count(M_QUERIES_REFUSED);
-        respond_broken(&p->out, q, dq, DNS_RCODE_REFUSED, DNS_EDE_PROHIBITED);
+        refuse(p, q, dq, DNS_RCODE_REFUSED, DNS_EDE_PROHIBITED);
         return true;
     }
     return false;
@@ -443,7 +455,7 @@ static void submit(struct query_handler *handler, struct query *q)
                       "over the rate limit", QUERY_LIMITED);
     } else if (dq.qclass != DNS_CLASS_IN) {
         metrics_count(M_QUERIES_REFUSED);
-        respond_broken(&p->out, q, &dq, DNS_RCODE_REFUSED, DNS_EDE_NONE);
+        respond_rcode(&p->out, q, &a, DNS_RCODE_REFUSED, DNS_EDE_NONE, NULL, QUERY_ANSWER);
     } else if (dq.qtype == RR_ANY) {
         respond_any(&p->out, q, &a);
     } else if (rrtype_is_meta(dq.qtype)) {

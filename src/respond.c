@@ -40,7 +40,7 @@ void respond_rcode(struct responder *r, struct query *q, const struct asker *a, 
     o.answer.errors.code[0] = ede;
     o.answer.errors.text[0] = ede_text;
     build_start(&b, r->msg, sizeof r->msg, a->id, (uint16_t)(rcode & DNS_RCODE), a->qname,
-                a->qname_len, a->qtype, DNS_CLASS_IN);
+                a->qname_len, a->qtype, a->qclass);
     respond(r, q, a, &o, build_finish(&b), verdict);
 }
 

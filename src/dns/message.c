@@ -88,6 +88,29 @@ static bool query_opt(struct dns_query *out, const uint8_t *msg, const struct dn
     return true;
 }
 
+/* Notes a sound OPT of a query that is refused for something else, as far as the message can be
+ * read: who sent OPT gets OPT (RFC 6891 6.1.1). */
+static void query_find_opt(struct dns_query *out, const uint8_t *msg, size_t len)
+{
+    size_t pos = DNS_HEADER_SIZE;
+    unsigned before = dns_read16(msg + ANCOUNT) + dns_read16(msg + NSCOUNT);
+    unsigned records = before + dns_read16(msg + ARCOUNT);
+    struct dns_rr rr;
+
+    for (unsigned left = dns_read16(msg + QDCOUNT); left > 0; left--) {
+        if (!name_skip(msg, len, &pos) || len - pos < 4)
+            return;
+        pos += 4;
+    }
+    for (unsigned i = 0; i < records && rr_read(&rr, msg, len, pos); i++) {
+        if (rr.type == RR_OPT && i >= before) {
+            (void)query_opt(out, msg, &rr);
+            return;
+        }
+        pos = rr.end;
+    }
+}
+
 enum query_problem query_parse(struct dns_query *out, const uint8_t *msg, size_t len)
 {
     *out = (struct dns_query){.udp_size = DNS_UDP_CLASSIC};
@@ -104,11 +127,15 @@ enum query_problem query_parse(struct dns_query *out, const uint8_t *msg, size_t
         out->qtype = dns_read16(msg + pos - 4);
         out->qclass = dns_read16(msg + pos - 2);
     }
-    if (out->flags & DNS_OPCODE)
+    if (out->flags & DNS_OPCODE) {
+        query_find_opt(out, msg, len);
         return QUERY_OPCODE;
+    }
     if (out->qname == NULL || dns_read16(msg + QDCOUNT) != 1 ||
-        dns_read16(msg + ANCOUNT) != 0 || dns_read16(msg + NSCOUNT) != 0)
+        dns_read16(msg + ANCOUNT) != 0 || dns_read16(msg + NSCOUNT) != 0) {
+        query_find_opt(out, msg, len);
         return QUERY_FORMERR;
+    }
 
     for (unsigned left = dns_read16(msg + ARCOUNT); left > 0; left--) {
         struct dns_rr rr;

@@ -346,6 +346,7 @@ static void test_policy(void **state)
         {QUESTION("x.test", RR_ANY), DNS_RCODE_NOERROR, -1},
         {QUESTION("x.test", RR_A, .no_rd = true), DNS_RCODE_REFUSED, -1},
         {QUESTION("x.test", RR_A, .flags = 0x1000), DNS_RCODE_NOTIMP, -1},
+        {QUESTION("x.test", RR_A, .flags = 0x1000, .opt = true), DNS_RCODE_NOTIMP, -1},
         {QUESTION("LOCALHOST", RR_A), DNS_RCODE_NOERROR, -1},
         {QUESTION("a.invalid", RR_A), DNS_RCODE_NXDOMAIN, -1},
     };
@@ -356,6 +357,7 @@ static void test_policy(void **state)
         assert_int_equal(f->c->replies, 1);
         assert_int_equal(f->c->msg[3] & 15, rows[i].rcode);
         assert_int_equal(f->c->msg[2] & 0x79, (rows[i].ask.flags >> 8) | !rows[i].ask.no_rd);
+        assert_int_equal(f->c->msg[11], rows[i].ask.opt);
         if (f->c->parsed) /* not with another opcode */
             assert_int_equal(error_code(f->c, 0), rows[i].ede);
     }
@@ -683,6 +685,24 @@ static void test_subnets_apart(void **state)
     free(other);
 }
 
+/* Records of names that the question does not lead to are not passed on. */
+static void test_strays(void **state)
+{
+    static const char to_two[] = "\x03two\x04test", to_three[] = "\x05three\x04test";
+    struct fixture *f = *state;
+    struct record r[] = {
+        {DNS_ANSWER, RR_CNAME, 300, to_three, sizeof to_three, "two.test."},
+        {DNS_ANSWER, RR_A, 300, A1, "stranger.test."},
+        {DNS_ANSWER, RR_CNAME, 300, to_two, sizeof to_two, NULL},
+        {DNS_ANSWER, RR_A, 300, A2, "three.test."},
+    };
+
+    ASK(f, "one.test", RR_A);
+    assert_true(answer(0, 0, r, 4, -1));
+    assert_int_equal(f->c->reply.count[DNS_ANSWER], 3);
+    assert_int_equal(f->c->msg[f->c->reply.section[DNS_AUTHORITY] - 1], 2);
+}
+
 /* A reply about another subnet is dropped, not cached (RFC 7871 11.2). */
 static void test_wrong_subnet(void **state)
 {
@@ -768,6 +788,7 @@ int main(void)
         T(test_prefetch),
         T(test_subnet_modes),
         T(test_subnets_apart),
+        T(test_strays),
         T(test_wrong_subnet),
         T(test_padding),
         T(test_overload),
