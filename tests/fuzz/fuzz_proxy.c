@@ -8,7 +8,6 @@
  * exactly one reply or verdict unless cancelled, with its ID, question, opcode and RD; what is
  * sent is well formed and no larger than asked for; OPT is there when and only when it was
  * asked. */
-#include <assert.h>
 #include <ev.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +15,8 @@
 #include "../unit/fake_upstream.h"
 #include "core/clock.h"
 #include "dns/build.h"
+#include "fuzz.h"
 #include "proxy.h"
-
-#undef NDEBUG
-#include <assert.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { CLIENTS = 16 };
 
@@ -43,33 +38,33 @@ static void check_reply(const struct client *c, const struct query_reply *r)
     size_t limit = DNS_MESSAGE_MAX;
 
     if (r->verdict == QUERY_MALFORMED) {
-        assert(problem == QUERY_SHORT || problem == QUERY_RESPONSE);
+        CHECK(problem == QUERY_SHORT || problem == QUERY_RESPONSE);
         return;
     }
-    assert(r->len >= DNS_HEADER_SIZE);
-    assert(dns_read16(r->msg) == q.id);
-    assert(r->msg[2] & 0x80);
-    assert(((dns_read16(r->msg + 2) ^ q.flags) & (DNS_OPCODE | DNS_RD)) == 0);
+    CHECK(r->len >= DNS_HEADER_SIZE);
+    CHECK(dns_read16(r->msg) == q.id);
+    CHECK(r->msg[2] & 0x80);
+    CHECK(((dns_read16(r->msg + 2) ^ q.flags) & (DNS_OPCODE | DNS_RD)) == 0);
     if (c->query.transport == QUERY_UDP) {
         limit = q.udp_size > DNS_UDP_SIZE ? DNS_UDP_SIZE : q.udp_size;
         limit = limit < DNS_UDP_CLASSIC ? DNS_UDP_CLASSIC : limit;
     }
-    assert(r->len <= limit);
+    CHECK(r->len <= limit);
     if (problem != QUERY_OK || q.qclass != DNS_CLASS_IN)
         return;
-    assert(reply_parse(&got, r->msg, r->len));
-    assert(got.len == r->len);
-    assert(got.qname_len == q.qname_len && memcmp(got.qname, q.qname, q.qname_len) == 0);
-    assert(got.qtype == q.qtype);
-    assert(got.has_opt == q.has_opt);
-    assert(r->max_age_s <= reply_answer_ttl(&got));
+    CHECK(reply_parse(&got, r->msg, r->len));
+    CHECK(got.len == r->len);
+    CHECK(got.qname_len == q.qname_len && memcmp(got.qname, q.qname, q.qname_len) == 0);
+    CHECK(got.qtype == q.qtype);
+    CHECK(got.has_opt == q.has_opt);
+    CHECK(r->max_age_s <= reply_answer_ttl(&got));
 }
 
 static void on_reply(struct query *q, const struct query_reply *r)
 {
     struct client *c = (struct client *)q;
 
-    assert(c->waiting);
+    CHECK(c->waiting);
     c->waiting = false;
     check_reply(c, r);
 }
@@ -190,12 +185,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fake_reset();
     cache_flush_all(cache);
     p = proxy_create(loop, &config, cache, NULL);
-    assert(p);
+    CHECK(p);
     run_steps(p, data + 1, size - 1);
     while (oldest_ask() < fake_n_asks)
         fake_fail(oldest_ask(), DNS_EDE_NETWORK_ERROR);
     for (size_t i = 0; i < n_clients; i++)
-        assert(!clients[i].waiting);
+        CHECK(!clients[i].waiting);
     proxy_destroy(p);
     return 0;
 }

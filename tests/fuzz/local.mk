@@ -83,6 +83,21 @@ tests_fuzz_fuzz_json_LDADD = $(fuzz_http_libs)
 tests_fuzz_fuzz_json_LDFLAGS = $(fuzz_ldflags)
 endif
 
+# src: the query path
+check_PROGRAMS += tests/fuzz/replay_proxy
+TESTS += tests/fuzz/replay_proxy
+fuzz_proxy_sources = tests/fuzz/fuzz_proxy.c tests/unit/fake_upstream.c tests/unit/fake_upstream.h
+fuzz_proxy_libs = src/libpith.a cache/libcache.a tls/libtls.a src/dns/libdns.a \
+	src/core/libcore.a $(GETDNS_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(EV_LIBS)
+tests_fuzz_replay_proxy_SOURCES = $(fuzz_proxy_sources) $(fuzz_driver)
+tests_fuzz_replay_proxy_LDADD = $(fuzz_proxy_libs)
+if FUZZING
+fuzz_programs += tests/fuzz/fuzz_proxy
+tests_fuzz_fuzz_proxy_SOURCES = $(fuzz_proxy_sources) tests/fuzz/fuzz.h
+tests_fuzz_fuzz_proxy_LDADD = $(fuzz_proxy_libs)
+tests_fuzz_fuzz_proxy_LDFLAGS = $(fuzz_ldflags)
+endif
+
 # What libFuzzer finds of interest goes to fuzz-work/ in the build tree, not into the corpus.
 noinst_PROGRAMS += $(fuzz_programs)
 .PHONY: fuzz-smoke

@@ -157,7 +157,10 @@ static void query_table(void **state)
         {"0000f9000000000000000000", QUERY_RESPONSE, 512, false}, /* before the opcode */
         {"000029000000000000000000", QUERY_OPCODE, 512, false},
         {"000001000000000000000000", QUERY_FORMERR, 512, false}, /* no question */
-        {"000001000000000000000001" OPT, QUERY_FORMERR, 512, false},
+        /* who sent OPT gets OPT, whatever else is wrong */
+        {"000001000000000000000001" OPT, QUERY_FORMERR, 1232, true},
+        {"000011000000000000000001" OPT, QUERY_OPCODE, 1232, true},
+        {"000029000000000000010000" OPT, QUERY_OPCODE, 512, false},
         {QUERY("0001", "0000", "0000"), QUERY_FORMERR, 512, false}, /* counts beyond the end */
         {QUERY("0000", "0001", "0000"), QUERY_FORMERR, 512, false},
         {QUERY("0000", "0000", "0001"), QUERY_FORMERR, 512, false},
