@@ -305,7 +305,7 @@ watch_log() {
 
 run() {
     need_packages "$may_install" $build_packages $run_packages
-    build build PYTHON=/usr/bin/python3
+    build build
     mkdir -p "$trial"
     make_certificates
     config=$trial/pith.yaml
@@ -325,7 +325,7 @@ run() {
 
 check() {
     need_packages "$may_install" $build_packages $run_packages $test_packages
-    build build-check --enable-debug ${CI:+--enable-werror} PYTHON=/usr/bin/python3
+    build build-check --enable-debug ${CI:+--enable-werror}
     say "testing (logs in build-check/tests/)"
     status=0
     make -C build-check -s -j"$(jobs)" check || status=1
