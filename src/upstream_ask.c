@@ -25,6 +25,7 @@ enum {
     HEDGE_COST = 100,     /* credits */
     HEDGE_EARN = 10,      /* so at most a tenth more questions */
     HEDGE_CREDITS_MAX = 2000,
+    PLAIN_US = 600000000,    /* so long a server is believed not to know EDNS */
     NOT_FASTEST_US = 200000, /* policies with an order of their own are more patient */
 };
 
@@ -267,6 +268,7 @@ static void fill_query(struct upstream_ask *a, struct upstream_try *t, uint64_t 
     q->dnssec_ok = a->dnssec_ok;
     q->checking_disabled = a->checking_disabled;
     q->subnet = a->has_subnet ? &a->subnet : NULL;
+    q->plain = now_us < t->upstream->plain_until_us;
     q->exact_case = mix;
     if (mix)
         mix_case(a->set, q->qname, q->qname_len);
@@ -560,6 +562,8 @@ static bool on_reply(struct upstream_ask *a, struct upstream_try *t, uint64_t no
     count_reply(u, q->reply.rcode, rtt_us);
     watch_good(u, now_us, t->over_tcp || (stream && q->fresh) ? 0 : (uint32_t)rtt_us);
     restore_case(a, q->octets);
+    if (q->plain && q->reply.rcode == DNS_RCODE_FORMERR)
+        u->plain_until_us = 0; /* it was not EDNS */
     if (persists(a) && is_failure(q->reply.rcode))
         return on_failure_answer(a, t, now_us);
     for (const struct upstream_try *x = a->tries; x; x = x->next)
@@ -584,6 +588,18 @@ static bool on_truncated(struct upstream_ask *a, struct upstream_try *t, uint64_
     watch_good(u, now_us, (uint32_t)(now_us - t->sent_us) + 1);
     a->resend_us = 0;
     (void)send_try(a, u, true, now_us);
+    try_close(t);
+    return go_on(a, now_us);
+}
+
+/* Like that from now on; the answer tells whether it was EDNS. */
+static bool on_no_edns(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
+{
+    struct upstream *u = t->upstream;
+    u->reply_us = now_us;
+    u->plain_until_us = now_us + PLAIN_US;
+    watch_good(u, now_us, 0);
+    (void)send_try(a, u, t->over_tcp, now_us);
     try_close(t);
     return go_on(a, now_us);
 }
@@ -639,6 +655,9 @@ void ask_on_outcome(void *set, struct upstream_query *q)
         break;
     case OUTCOME_TRUNCATED:
         open = on_truncated(a, t, now_us);
+        break;
+    case OUTCOME_NO_EDNS:
+        open = on_no_edns(a, t, now_us);
         break;
     case OUTCOME_BAD:
         upstream_count(&t->upstream->count[COUNT_BAD]);

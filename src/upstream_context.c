@@ -75,7 +75,7 @@ struct upstream_engine {
     const struct upstream_engine_hooks *hooks;
     void *arg;
     struct upstream_mem *mem;
-    getdns_dict *plain, *with_subnet; /* extensions, changed in place for each query */
+    getdns_dict *usual, *with_subnet, *plain; /* extensions, changed in place for each query */
     struct upstream_query *done, **done_end;
     struct upstream_generation *retired;
     size_t n_retired;
@@ -123,6 +123,13 @@ static bool subnet_fits(const struct upstream_query *q, const struct dns_reply *
     return ecs_parse(&got, data, len) && ecs_equal(&got, q->subnet);
 }
 
+/* FORMERR without OPT, and often without the question (RFC 6891 7). */
+static bool knows_no_edns(const struct upstream_query *q, const uint8_t *msg, size_t len)
+{
+    return !q->plain && (msg[3] & DNS_RCODE) == DNS_RCODE_FORMERR && dns_read16(msg + 10) == 0 &&
+           (len == DNS_HEADER_SIZE ? dns_read16(msg + 4) == 0 : question_fits(q, msg, len));
+}
+
 /* Sets the outcome to what this message is to q. */
 static void judge(struct upstream_query *q, uint8_t *msg, size_t len, bool datagram)
 {
@@ -131,10 +138,17 @@ static void judge(struct upstream_query *q, uint8_t *msg, size_t len, bool datag
     if (len < DNS_HEADER_SIZE)
         return;
     uint16_t flags = dns_read16(msg + 2);
-    if (!(flags & DNS_QR) || flags & DNS_OPCODE || !question_fits(q, msg, len))
+    if (!(flags & DNS_QR) || flags & DNS_OPCODE)
         return;
+    if (knows_no_edns(q, msg, len)) {
+        q->outcome = OUTCOME_NO_EDNS;
+        return;
+    }
+    if (!question_fits(q, msg, len))
+        return;
+    size_t limit = q->plain ? DNS_UDP_CLASSIC : DNS_UDP_SIZE;
     q->other_case = memcmp(msg + DNS_HEADER_SIZE, q->qname, q->qname_len) != 0;
-    if (datagram && (flags & DNS_TC || len > DNS_UDP_SIZE || (q->other_case && q->exact_case)))
+    if (datagram && (flags & DNS_TC || len > limit || (q->other_case && q->exact_case)))
         q->outcome = OUTCOME_TRUNCATED;
     else if (!(flags & DNS_TC) && reply_parse(&q->reply, msg, len) && subnet_fits(q, &q->reply))
         q->outcome = OUTCOME_REPLY;
@@ -542,8 +556,10 @@ static bool make_ready(struct upstream_context *c)
 
 static getdns_dict *extensions(struct upstream_engine *e, const struct upstream_query *q)
 {
-    getdns_dict *d = q->subnet ? e->with_subnet : e->plain;
+    getdns_dict *d = q->plain ? e->plain : q->subnet ? e->with_subnet : e->usual;
     getdns_return_t r = getdns_dict_set_int(d, "/header/cd", q->checking_disabled);
+    if (q->plain)
+        return r == GETDNS_RETURN_GOOD ? d : NULL;
     r |= getdns_dict_set_int(d, "/add_opt_parameters/do_bit", q->dnssec_ok);
     if (q->subnet) {
         uint8_t option[ECS_OPTION_MAX];
@@ -710,7 +726,9 @@ const char *upstream_context_certificate_failure(const struct upstream_context *
     return c->generation->certificate[0] ? c->generation->certificate : NULL;
 }
 
-static getdns_dict *make_extensions(bool subnet)
+enum extensions { USUAL, WITH_SUBNET, PLAIN };
+
+static getdns_dict *make_extensions(enum extensions kind)
 {
     static uint8_t none[4];
     getdns_bindata data = {sizeof none, none};
@@ -721,7 +739,10 @@ static getdns_dict *make_extensions(bool subnet)
     r |= getdns_dict_set_int(d, "/header/ad", 1);
     r |= getdns_dict_set_int(d, "/header/cd", 0);
     r |= getdns_dict_set_int(d, "/add_opt_parameters/do_bit", 0);
-    if (subnet) {
+    if (kind == PLAIN) /* the size that stands for no OPT */
+        r |= getdns_dict_set_int(d, "/add_opt_parameters/maximum_udp_payload_size",
+                                 DNS_UDP_CLASSIC);
+    if (kind == WITH_SUBNET) {
         r |=
             getdns_dict_set_int(d, "/add_opt_parameters/options/0/option_code", DNS_OPTION_ECS);
         r |= getdns_dict_set_bindata(d, "/add_opt_parameters/options/0/option_data", &data);
@@ -750,9 +771,10 @@ struct upstream_engine *upstream_engine_create(struct ev_loop *loop,
     for (size_t i = 0; i < RESERVE; i++)
         e->reserve[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     e->mem = upstream_mem_create();
-    e->plain = make_extensions(false);
-    e->with_subnet = make_extensions(true);
-    if (e->mem && e->plain && e->with_subnet)
+    e->usual = make_extensions(USUAL);
+    e->with_subnet = make_extensions(WITH_SUBNET);
+    e->plain = make_extensions(PLAIN);
+    if (e->mem && e->usual && e->with_subnet && e->plain)
         return e;
     upstream_engine_destroy(e);
     return NULL;
@@ -765,8 +787,9 @@ void upstream_engine_destroy(struct upstream_engine *e)
     (void)use_reserve(e);
     ev_timer_stop(e->loop, &e->reserve_timer);
     ev_clear_pending(e->loop, &e->wake);
-    getdns_dict_destroy(e->plain);
+    getdns_dict_destroy(e->usual);
     getdns_dict_destroy(e->with_subnet);
+    getdns_dict_destroy(e->plain);
     upstream_mem_destroy(e->mem);
     free(e);
 }

@@ -31,6 +31,7 @@ enum upstream_outcome {
     OUTCOME_REPLY,     /* checked */
     OUTCOME_TRUNCATED, /* UDP: ask over TCP (TC, larger than we said, or the question's case is
                           off) */
+    OUTCOME_NO_EDNS,   /* FORMERR without OPT: a server from before RFC 6891; ask plainly */
     OUTCOME_BAD,       /* a reply that is malformed or does not fit; only over streams */
     OUTCOME_TIMEOUT,   /* getdns gave up */
     OUTCOME_REFUSED,   /* could not be sent or connected */
@@ -46,6 +47,7 @@ struct upstream_query {
     uint16_t qtype;
     bool dnssec_ok, checking_disabled;
     bool exact_case;          /* UDP: a reply in another case is not believed */
+    bool plain;                /* no OPT record: no DO, no subnet, 512 octets over UDP */
     const struct ecs *subnet; /* NULL: none; lives as long as the query */
     uint32_t timeout_ms;      /* streams: when getdns gives up */
 

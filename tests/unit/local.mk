@@ -93,6 +93,7 @@ EXTRA_DIST += \
 # src: upstreams
 upstream_tests = \
 	tests/unit/test_upstream \
+	tests/unit/test_upstream_dark \
 	tests/unit/test_upstream_health \
 	tests/unit/test_upstream_matrix \
 	tests/unit/test_upstream_mem
@@ -107,6 +108,9 @@ upstream_test_ldadd = src/libpith.a tls/libtls.a src/dns/libdns.a src/core/libco
 tests_unit_test_upstream_SOURCES = tests/unit/test_upstream.c $(upstream_test_support)
 tests_unit_test_upstream_CPPFLAGS = $(upstream_test_cppflags)
 tests_unit_test_upstream_LDADD = $(upstream_test_ldadd)
+tests_unit_test_upstream_dark_SOURCES = tests/unit/test_upstream_dark.c $(upstream_test_support)
+tests_unit_test_upstream_dark_CPPFLAGS = $(upstream_test_cppflags)
+tests_unit_test_upstream_dark_LDADD = $(upstream_test_ldadd)
 tests_unit_test_upstream_health_SOURCES = tests/unit/test_upstream_health.c
 tests_unit_test_upstream_health_LDADD = src/libpith.a $(CMOCKA_LIBS)
 tests_unit_test_upstream_mem_SOURCES = tests/unit/test_upstream_mem.c

@@ -271,6 +271,14 @@ static size_t make_reply(const uint8_t *q, size_t len, enum fake_mode mode, bool
     out[3] = (uint8_t)(0x80 | (q[3] & 0x10));
     memset(out + 6, 0, 6);
     switch (mode) {
+    case FAKE_NO_EDNS:
+        if (q[11] == 0)
+            break;
+        out[3] |= 1;
+        if (q[1] & 1)
+            return end;
+        out[5] = 0; /* some do not even have the question */
+        return 12;
     case FAKE_SERVFAIL:
     case FAKE_REFUSED:
         out[3] |= mode == FAKE_SERVFAIL ? 2 : 5;

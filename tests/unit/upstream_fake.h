@@ -30,7 +30,8 @@ enum fake_transport { FAKE_UDP, FAKE_TCP, FAKE_TLS };
     X(LOWER, "lower case")                                                                     \
     X(DRIBBLE, "slow bytes")                                                                   \
     X(WRONG_SUBNET, "wrong client subnet")                                                     \
-    X(UNKNOWN, "answers nobody asked for")
+    X(UNKNOWN, "answers nobody asked for")                                                     \
+    X(NO_EDNS, "no EDNS")
 
 enum fake_mode {
 #define FAKE_ENUM(symbol, text) FAKE_##symbol,
