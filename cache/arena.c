@@ -34,7 +34,25 @@ void cache_arena_destroy(struct cache_arena *a)
     free(a);
 }
 
-void cache_arena_drop(struct cache_arena *a)
+void cache_arena_drop(struct cache_arena *a, size_t first, size_t end)
 {
-    madvise(a->map, a->map_len, MADV_DONTNEED);
+    size_t len = (end - first) * PAGE_SIZE;
+    if (end == a->pages)
+        len += a->larges * LARGE_PAGE_SIZE;
+    madvise(a->page + first, len, MADV_DONTNEED);
+}
+
+void cache_arena_lock(struct cache_arena *a)
+{
+    uint32_t open = 0;
+    while (!__atomic_compare_exchange_n(&a->large_lock, &open, 1, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) {
+        open = 0;
+        racy_pause();
+    }
+}
+
+void cache_arena_unlock(struct cache_arena *a)
+{
+    __atomic_store_n(&a->large_lock, 0, __ATOMIC_RELEASE);
 }

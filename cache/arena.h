@@ -23,8 +23,10 @@ struct cache_arena {
     size_t pages;
     uint8_t *large;
     size_t larges;
-    uint32_t large_at; /* the large page that is filled now (large.c) */
-    bool retired;      /* nothing more may be put here */
+    uint32_t large_lock;           /* over the next three (large.c) */
+    uint32_t large_at, large_next; /* page and unit where the log goes on */
+    uint32_t large_stamp;
+    bool retired; /* nothing more may be put here */
     void *map;
     size_t map_len;
     struct cache_arena *next; /* of those that are retired */
@@ -41,8 +43,9 @@ static inline uint64_t cache_arena_capacity(const struct cache_arena *a)
     return (uint64_t)a->pages * PAGE_BODY;
 }
 
-/* Gives the memory back but keeps the addresses, where late readers then find empty pages. */
-void cache_arena_drop(struct cache_arena *a);
+/* Gives the memory of these pages back (with the last ones that of the large pages) but keeps
+ * the addresses, where late readers then find empty pages. */
+void cache_arena_drop(struct cache_arena *a, size_t first, size_t end);
 
 /* The two pages of a key; they may be the same one. */
 static inline struct cache_page *cache_arena_home(const struct cache_arena *a, uint64_t hash)
@@ -55,6 +58,10 @@ static inline struct cache_page *cache_arena_other(const struct cache_arena *a, 
     uint64_t mixed = hash * 0x9e3779b97f4a7c15 >> 32;
     return a->page + (mixed * a->pages >> 32);
 }
+
+/* Over the log of large pages. */
+void cache_arena_lock(struct cache_arena *a);
+void cache_arena_unlock(struct cache_arena *a);
 
 static inline struct cache_arena *cache_arena_load(struct cache_arena *const *a)
 {

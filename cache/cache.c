@@ -14,6 +14,7 @@
 #include "cache/internal.h"
 #include "cache/large.h"
 #include "cache/refresh.h"
+#include "cache/resize.h"
 #include "cache/store.h"
 #include "dns/name.h"
 
@@ -74,34 +75,39 @@ static inline uint8_t key_flags(const struct cache_key *key)
 /* A get under way. */
 struct lookup {
     struct cache *c;
+    struct cache_arena *arena;
     const struct cache_key *key;
     const struct cache_get_options *options;
+    uint8_t *out;
+    size_t size;
+    struct cache_answer *answer;
     struct cache_name name;
-    uint8_t flags;
+    uint8_t flags; /* of the key */
+    bool fresh_only;
+    bool has_stale; /* something was left aside for fresh_only */
 };
 
-/* What the record that was found is worth now. */
+/* What a record is worth now. */
 static enum cache_outcome judge(const struct lookup *l, const struct cache_record *r,
                                 int32_t left)
 {
-    if ((r->flags & RECORD_FAILURE) &&
-        (left <= 0 || r->epoch != (uint16_t)racy_load(&l->c->epoch)))
+    if (left > 0) {
+        bool is_void =
+            (r->flags & RECORD_FAILURE) && r->epoch != (uint16_t)racy_load(&l->c->epoch);
+        return is_void ? CACHE_MISS : CACHE_HIT;
+    }
+    if ((r->flags & RECORD_FAILURE) || l->options->stale_max_s == 0)
         return CACHE_MISS;
-    if (left > 0)
-        return CACHE_HIT;
-    return l->options->stale_max_s > 0 && (uint32_t)-left <= l->options->stale_max_s
-               ? CACHE_EXPIRED
-               : CACHE_MISS;
+    return (uint32_t)-left <= l->options->stale_max_s ? CACHE_EXPIRED : CACHE_MISS;
 }
 
 /* Whether this caller is to refresh what it gets. */
-static bool to_refresh(const struct lookup *l, const struct cache_found *f,
+static bool to_refresh(const struct lookup *l, const struct cache_found *f, uint64_t id,
                        const struct cache_record *r, int32_t left)
 {
     if (left > 0 && (!l->options->prefetch || (f->meta & META_ASKED) == 0 ||
                      (r->flags & RECORD_FAILURE) || (int64_t)left * REFRESH_PART > r->life_s))
         return false;
-    uint64_t id = cache_refresh_id(l->name.hash, l->key->qtype, l->flags);
     return cache_refresh_claim(l->c->refresh, id, l->options->now_s, CACHE_REFRESH_S);
 }
 
@@ -113,137 +119,157 @@ static void describe(struct cache_answer *a, const struct cache_record *r, int32
     a->rcode = r->rcode;
     a->ede = r->ede;
     a->ede_text_len = r->text_len;
-    a->ede_text[0] = 0;
-    if (r->text_len > 0) {
+    if (r->text_len > 0)
         memcpy(a->ede_text, r->text, r->text_len);
-        a->ede_text[r->text_len] = 0;
-    }
+    a->ede_text[r->text_len] = 0;
     a->authentic = r->flags & RECORD_AD;
     a->failure = r->flags & RECORD_FAILURE;
 }
 
-/* Writes the answer of a record that was found; a miss when it does not fit or is nothing
- * worth. */
-static enum cache_outcome answer(const struct lookup *l, const struct cache_found *f,
-                                 uint8_t *out, size_t size, struct cache_answer *a)
+static bool answer_write(const struct lookup *l, const struct cache_record *r,
+                         const uint8_t *end, int32_t left)
+{
+    l->answer->len = cache_answer_write(l->out, l->size, l->key, r, end, left,
+                                        l->options->stale_ttl_s, &l->answer->max_age_s);
+    return l->answer->len > 0;
+}
+
+/* The answer of a large record; r becomes that. Kept apart for its buffer of 64 KiB. */
+__attribute__((noinline)) static bool answer_write_large(const struct lookup *l, uint64_t id,
+                                                         const struct cache_record *stub,
+                                                         int32_t left)
+{
+    uint8_t copy[LARGE_MAX + 8];
+    struct cache_record r;
+    size_t len = cache_large_get(l->arena, id, stub, copy);
+    if (len == 0 || !cache_record_read(&r, copy, len) || !answer_write(l, &r, copy + len, left))
+        return false;
+    describe(l->answer, &r, left);
+    return true;
+}
+
+/* Looks for a record under a name or fingerprint and writes its answer; a miss when there is
+ * none, it is nothing worth, or the answer does not fit. */
+static enum cache_outcome get_under(struct lookup *l, const struct cache_name *name,
+                                    uint8_t flags, struct cache_found *f)
 {
     struct cache_record r;
-    if (!cache_record_read(&r, f->record, (size_t)(f->end - f->record)))
+    const struct ecs *subnet = l->key->subnet;
+    if (!cache_store_find(l->arena, name, l->key->qtype, flags, f) ||
+        !cache_record_read(&r, f->record, (size_t)(f->end - f->record)))
+        return CACHE_MISS;
+    /* with a subnet only what was got with a subnet is known to be for everyone */
+    if (name == &l->name && subnet != NULL && subnet->source > 0 && !(r.flags & RECORD_SUBNET))
         return CACHE_MISS;
     int32_t left = cache_record_left(r.expiry, l->options->now_s);
     enum cache_outcome outcome = judge(l, &r, left);
+    if (outcome == CACHE_EXPIRED && l->fresh_only) {
+        l->has_stale = true;
+        return CACHE_MISS;
+    }
     if (outcome == CACHE_MISS)
         return CACHE_MISS;
-    a->len = cache_answer_write(out, size, l->key, &r, f->end, left, l->options->stale_ttl_s,
-                                &a->max_age_s);
-    if (a->len == 0)
-        return CACHE_MISS;
-    describe(a, &r, left);
-    a->refresh = to_refresh(l, f, &r, left);
+    uint64_t id = cache_refresh_id(name->hash, l->key->qtype, flags);
+    if (r.form == FORM_LARGE) {
+        if (!answer_write_large(l, id, &r, left))
+            return CACHE_MISS;
+    } else {
+        if (!answer_write(l, &r, f->end, left))
+            return CACHE_MISS;
+        describe(l->answer, &r, left);
+    }
+    l->answer->refresh = to_refresh(l, f, id, &r, left);
+    l->answer->had_subnet =
+        (r.flags & RECORD_SUBNET) && (subnet == NULL || subnet->source == 0 ||
+                                      ((r.what & EXT_V6) != 0) == (subnet->family == ADDR_V6));
     cache_store_asked(f);
     return outcome;
 }
 
-/* The answer for everyone. With a subnet only one that was got with a subnet is known to be
- * that. */
-static enum cache_outcome get_shared(const struct lookup *l, struct cache_found *f,
-                                     uint8_t *out, size_t size, struct cache_answer *a)
+static enum cache_outcome get_shared(struct lookup *l, struct cache_found *f)
 {
-    const struct ecs *subnet = l->key->subnet;
-    const struct cache_arena *arena = cache_arena_load(&l->c->arena);
-    if (!cache_store_find(arena, &l->name, l->key->qtype, l->flags, f))
-        return CACHE_MISS;
-    bool for_all = f->record[0] & RECORD_SUBNET;
-    if (subnet != NULL && subnet->source > 0 && !for_all)
-        return CACHE_MISS;
-    a->had_subnet = for_all;
-    a->scoped = false;
-    a->scope = 0;
-    return answer(l, f, out, size, a);
+    l->answer->scoped = false;
+    l->answer->scope = 0;
+    return get_under(l, &l->name, l->flags, f);
+}
+
+/* The answers for the client's subnet, the longest prefix first. */
+static enum cache_outcome get_scoped(struct lookup *l, struct cache_found *f)
+{
+    struct cache_ecs_list list;
+    struct cache_found head;
+    cache_ecs_candidates(l->arena, &l->name, l->key, l->flags, &list, &head);
+    for (size_t i = 0; i < list.n; i++) {
+        struct cache_name name;
+        cache_key_from_fingerprint(&name, list.at[i].fingerprint);
+        cache_resize_check(l->c, l->arena, &name);
+        enum cache_outcome outcome = get_under(l, &name, l->flags, f);
+        if (outcome == CACHE_MISS)
+            continue;
+        l->answer->scoped = true;
+        l->answer->scope = list.at[i].scope;
+        cache_store_asked(&head);
+        return outcome;
+    }
+    return CACHE_MISS;
+}
+
+/* With source 0: what was got that way, else what is for everyone. */
+static enum cache_outcome get_opted_out(struct lookup *l, struct cache_found *f)
+{
+    l->answer->scoped = false;
+    l->answer->scope = 0;
+    enum cache_outcome outcome = get_under(l, &l->name, l->flags | RECORD_OPTOUT, f);
+    return outcome != CACHE_MISS ? outcome : get_shared(l, f);
+}
+
+static enum cache_outcome get_for_subnet(struct lookup *l, struct cache_found *f)
+{
+    if (l->key->subnet->source == 0)
+        return get_opted_out(l, f);
+    enum cache_outcome outcome = get_scoped(l, f);
+    return outcome != CACHE_MISS ? outcome : get_shared(l, f);
+}
+
+static enum cache_outcome get(struct lookup *l)
+{
+    struct cache_found f;
+    if (l->key->subnet == NULL)
+        return get_shared(l, &f);
+    /* a fresh answer of a shorter prefix is better than a stale one of a longer */
+    l->fresh_only = true;
+    enum cache_outcome outcome = get_for_subnet(l, &f);
+    if (outcome != CACHE_MISS || !l->has_stale)
+        return outcome;
+    l->fresh_only = false;
+    return get_for_subnet(l, &f);
 }
 
 enum cache_outcome cache_get(struct cache *c, const struct cache_key *key,
                              const struct cache_get_options *options, uint8_t *out,
-                             size_t out_size, struct cache_answer *a)
+                             size_t out_size, struct cache_answer *answer)
 {
-    struct lookup l = {.c = c, .key = key, .options = options, .flags = key_flags(key)};
-    struct cache_found f;
+    struct lookup l;
     enum cache_outcome outcome = CACHE_MISS;
-    const struct cache_arena *arena = cache_arena_load(&c->arena);
 
+    l.c = c;
+    l.arena = cache_arena_load(&c->arena);
+    l.key = key;
+    l.options = options;
+    l.out = out;
+    l.size = out_size;
+    l.answer = answer;
+    l.flags = key_flags(key);
+    l.fresh_only = l.has_stale = false;
     if (cache_clock_check(c, options->now_s) &&
-        cache_key_from_name(&l.name, &arena->key, key->qname, key->qname_len))
-        outcome = get_shared(&l, &f, out, out_size, a);
+        cache_key_from_name(&l.name, &l.arena->key, key->qname, key->qname_len)) {
+        cache_resize_check(c, l.arena, &l.name);
+        outcome = get(&l);
+    }
     cache_count(c,
                 outcome == CACHE_MISS  ? COUNT_MISSES
                 : outcome == CACHE_HIT ? COUNT_HITS
                                        : COUNT_STALE,
                 1);
     return outcome;
-}
-
-/* ---- put */
-
-static bool is_put_sound(const struct cache_key *key, const struct dns_reply *reply,
-                         const struct cache_put_options *options)
-{
-    return options->life_s > 0 &&
-           reply_matches(reply, key->qname, key->qname_len, key->qtype, false) &&
-           !(reply->flags & DNS_TC);
-}
-
-enum err cache_put(struct cache *c, const struct cache_key *key, const struct dns_reply *reply,
-                   const struct cache_put_options *options)
-{
-    struct cache_put_options o = *options;
-    struct cache_name name;
-    uint8_t record[ENCODE_SMALL];
-    uint8_t flags = key_flags(key);
-    const struct ecs *subnet = key->subnet;
-
-    bool sound = is_put_sound(key, reply, options);
-    assert(sound);
-    struct cache_arena *arena = cache_arena_load(&c->arena);
-    if (!sound || !cache_key_from_name(&name, &arena->key, key->qname, key->qname_len))
-        return ERR_FORMAT;
-    if (!cache_clock_check(c, o.now_s))
-        return ERR_LIMIT;
-    if (o.life_s > CACHE_LIFE_MAX_S)
-        o.life_s = CACHE_LIFE_MAX_S;
-    bool v6 = false;
-    if (subnet != NULL && subnet->source > 0) {
-        flags |= RECORD_SUBNET;
-        v6 = subnet->family == ADDR_V6;
-    } else if (subnet != NULL) {
-        flags |= RECORD_OPTOUT;
-    }
-    size_t len = cache_encode(record, sizeof record, reply, &o, flags, v6,
-                              (uint16_t)racy_load(&c->epoch));
-    if (len == 0 || name.key_len + len > ENTRY_MAX) {
-        cache_count(c, COUNT_TOO_LARGE, 1);
-        return ERR_LIMIT;
-    }
-    const struct cache_store_rule rule = {
-        .now_s = o.now_s,
-        .stale_max_s = o.stale_max_s,
-        .failure = o.failure,
-    };
-    enum cache_store_result result;
-    while ((result = cache_store_put(c, arena, &name, record, len, &rule)) == STORE_RETIRED)
-        arena = cache_arena_load(&c->arena);
-    cache_refresh_clear(c->refresh,
-                        cache_refresh_id(name.hash, key->qtype, flags & RECORD_KEY));
-    cache_count(c, COUNT_PUTS, 1);
-    if (result == STORE_REPLACED)
-        cache_count(c, COUNT_UPDATES, 1);
-    return ERR_OK;
-}
-
-void cache_refresh_failed(struct cache *c, const struct cache_key *key, uint32_t now_s)
-{
-    struct cache_name name;
-    const struct cache_arena *a = cache_arena_load(&c->arena);
-    if (cache_key_from_name(&name, &a->key, key->qname, key->qname_len))
-        cache_refresh_block(c->refresh, cache_refresh_id(name.hash, key->qtype, key_flags(key)),
-                            now_s, CACHE_REFRESH_S);
 }

@@ -13,7 +13,7 @@ enum {
     CLOCK_SKIP_S = 4 * 86400, /* no call for so long: entries are not to be trusted */
     /* an expiry is at most this in the future; with a skip, a sweep a day and a day of play
        under 2^21 s */
-    CACHE_LIFE_MAX_S = RECORD_LIFE_MAX,
+    CLOCK_LIFE_MAX_S = RECORD_LIFE_MAX,
 };
 
 bool cache_clock_moved(struct cache *c, uint32_t now_s);

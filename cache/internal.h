@@ -20,7 +20,10 @@ struct cache {
     uint32_t flushing;         /* 1 while a skip of the clock is being dealt with */
     uint32_t generation;       /* of SUBNETS heads */
     uint32_t epoch;            /* of failures; the lower 16 bits count */
+    uint32_t sweep_s;          /* when cache_sweep() was last called */
+    size_t sweep_at;           /* the page it looks at next */
     struct cache_refresh *refresh;
+    uint32_t move_replaces; /* resize.c */
     struct cache_arena *retired;
     pthread_mutex_t admin; /* one resize, save or restore at a time */
     struct cache_stats_line lines[STATS_LINES];

@@ -3,19 +3,28 @@
 
 #include <assert.h>
 
-static inline void pause_briefly(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 void cache_page_lock(struct cache_page *p)
 {
     while (!cache_page_trylock(p))
-        pause_briefly();
+        racy_pause();
+}
+
+bool cache_page_copy(struct cache_page *p, struct cache_page *copy)
+{
+    uint32_t seq;
+    for (unsigned i = 0; i < 8; i++) {
+        if (!cache_page_begin(p, &seq))
+            continue;
+        if (racy_load(&p->n) == 0)
+            return false;
+        racy_read(copy, p, sizeof *copy);
+        if (cache_page_still(p, seq))
+            return true;
+    }
+    cache_page_lock(p);
+    memcpy(copy, p, sizeof *copy);
+    cache_page_unlock(p);
+    return copy->n > 0;
 }
 
 size_t cache_page_offset(const struct cache_page *p, unsigned i)

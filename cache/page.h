@@ -171,10 +171,11 @@ static inline bool cache_page_still(const struct cache_page *p, uint32_t seq)
     return racy_load(&p->seq) == seq;
 }
 
-/* Takes the page if seq is still this (even) number. */
+/* Takes the page if seq is still this (even) number. In one order with the flag of a retired
+ * arena: see cache_resize_to(). */
 static inline bool cache_page_lock_at(struct cache_page *p, uint32_t seq)
 {
-    if (!__atomic_compare_exchange_n(&p->seq, &seq, seq + 1, false, __ATOMIC_ACQUIRE,
+    if (!__atomic_compare_exchange_n(&p->seq, &seq, seq + 1, false, __ATOMIC_SEQ_CST,
                                      __ATOMIC_RELAXED))
         return false;
     racy_write_fence();
@@ -191,8 +192,14 @@ void cache_page_lock(struct cache_page *p);
 
 static inline void cache_page_unlock(struct cache_page *p)
 {
-    __atomic_store_n(&p->seq, p->seq + 1, __ATOMIC_RELEASE);
+    /* even whatever it was: the memory of a retired arena is given back while late callers are
+     * in it */
+    __atomic_store_n(&p->seq, (p->seq + 1) & ~(uint32_t)1, __ATOMIC_RELEASE);
 }
+
+/* Copies the whole page, without its lock unless writers are in the way all the time. False
+ * when it is empty. */
+bool cache_page_copy(struct cache_page *p, struct cache_page *copy);
 
 /* What follows is for who holds the page. */
 

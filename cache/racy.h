@@ -52,6 +52,16 @@ static inline void racy_write_fence(void)
 #endif
 }
 
+/* Between two tries of a lock. */
+static inline void racy_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 /* Copies n octets out of shared memory; src is aligned to 4, n a multiple of 4. */
 static inline void racy_read(void *dst, const void *src, size_t n)
 {

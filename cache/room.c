@@ -15,24 +15,6 @@ enum {
     REPORT_BYTES = 4096, /* a thread's lot of COUNT_BYTES */
 };
 
-/* Calls for each record of an entry. */
-static bool first_record(uint8_t kind, const uint8_t *entry, size_t len, struct cache_record *r,
-                         size_t *left)
-{
-    size_t n = cache_key_len(kind, entry, len);
-    *left = n == SIZE_MAX ? 0 : len - n;
-    return n != SIZE_MAX && cache_record_read(r, entry + n, *left);
-}
-
-static bool next_record(struct cache_record *r, size_t *left)
-{
-    if (!(r->flags & RECORD_MORE))
-        return false;
-    size_t n = cache_record_size(r, *left);
-    *left -= n;
-    return n > 0 && cache_record_read(r, r->start + n, *left);
-}
-
 /* Counts octets, and now and then adds what this thread has counted to the sum of all. */
 static void count_bytes(struct cache *c, int64_t n)
 {
@@ -51,39 +33,14 @@ static void count_bytes(struct cache *c, int64_t n)
 
 void cache_room_count(struct cache *c, uint8_t kind, const uint8_t *entry, size_t len, int sign)
 {
-    struct cache_record r;
-    size_t left;
+    struct cache_entry e;
     count_bytes(c, sign * (int64_t)(len + PAGE_BLOCK / PAGE_BLOCK_SLOTS));
-    for (bool more = first_record(kind, entry, len, &r, &left); more;
-         more = next_record(&r, &left)) {
-        cache_count(c, (enum cache_count)(COUNT_FORM + r.form), sign);
-        if (r.form != FORM_SUBNETS)
+    for (bool more = cache_entry_first(&e, kind, entry, len); more;
+         more = cache_entry_next(&e)) {
+        cache_count(c, (enum cache_count)(COUNT_FORM + e.record.form), sign);
+        if (e.record.form != FORM_SUBNETS)
             cache_count(c, COUNT_ENTRIES, sign);
     }
-}
-
-size_t cache_room_records(uint8_t kind, const uint8_t *entry, size_t len)
-{
-    struct cache_record r;
-    size_t left, n = 0;
-    for (bool more = first_record(kind, entry, len, &r, &left); more;
-         more = next_record(&r, &left))
-        n += r.form != FORM_SUBNETS;
-    return n;
-}
-
-int32_t cache_room_life_left(uint8_t kind, const uint8_t *entry, size_t len, uint32_t now_s)
-{
-    struct cache_record r;
-    size_t rest;
-    int32_t most = INT32_MIN;
-    for (bool more = first_record(kind, entry, len, &r, &rest); more;
-         more = next_record(&r, &rest)) {
-        int32_t left = cache_record_left(r.expiry, now_s);
-        if (left > most)
-            most = left;
-    }
-    return most;
 }
 
 static inline uint8_t kind_of(const struct cache_page *p, unsigned i)
@@ -108,13 +65,18 @@ static inline bool is_before(uint16_t a, uint16_t b)
     return (int16_t)(uint16_t)(a - b) < 0;
 }
 
+void cache_room_soonest(struct cache_page *p, uint8_t kind, const uint8_t *entry, size_t len,
+                        uint32_t now_s)
+{
+    uint16_t soonest = soonest_of(cache_entry_life_left(kind, entry, len, now_s), now_s);
+    if (p->n == 0 || is_before(soonest, p->soonest))
+        p->soonest = soonest;
+}
+
 void cache_room_append(struct cache *c, struct cache_page *p, uint8_t tag, uint8_t meta,
                        const uint8_t *entry, size_t len, uint32_t now_s)
 {
-    int32_t left = cache_room_life_left(meta & META_KIND, entry, len, now_s);
-    uint16_t soonest = soonest_of(left, now_s);
-    if (p->n == 0 || is_before(soonest, p->soonest))
-        p->soonest = soonest;
+    cache_room_soonest(p, meta & META_KIND, entry, len, now_s);
     cache_page_append(p, tag, meta, entry, len);
     cache_room_count(c, meta & META_KIND, entry, len, 1);
 }
@@ -130,7 +92,7 @@ static bool evict_expired(struct cache *c, struct cache_page *p, uint32_t now_s)
     for (unsigned i = 0; i < p->n; i++) {
         size_t len = page_len(p, i);
         off -= len;
-        int32_t left = cache_room_life_left(kind_of(p, i), p->body + off, len, now_s);
+        int32_t left = cache_entry_life_left(kind_of(p, i), p->body + off, len, now_s);
         if (left <= 0) {
             cache_room_remove(c, p, i, off);
             cache_count(c, COUNT_EVICTIONS, 1);
@@ -242,10 +204,7 @@ static bool displace_one(const struct cache_room *r, struct cache_page *p, unsig
         return false;
     bool fits = cache_page_room(to) >= (int)len;
     if (fits) {
-        int32_t left = cache_room_life_left(meta & META_KIND, p->body + off, len, r->now_s);
-        uint16_t soonest = soonest_of(left, r->now_s);
-        if (to->n == 0 || is_before(soonest, to->soonest))
-            to->soonest = soonest;
+        cache_room_soonest(to, meta & META_KIND, p->body + off, len, r->now_s);
         cache_page_append(to, name.tag, meta, p->body + off, len);
         cache_page_remove(p, i, off);
     }

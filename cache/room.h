@@ -2,6 +2,7 @@
 #ifndef PITH_CACHE_ROOM_H
 #define PITH_CACHE_ROOM_H
 
+#include "cache/entry.h"
 #include "cache/internal.h"
 
 /* Where an entry is to go. All pages named here are held by the caller; they may be the same
@@ -25,10 +26,8 @@ void cache_room_append(struct cache *c, struct cache_page *p, uint8_t tag, uint8
 void cache_room_count(struct cache *c, uint8_t kind, const uint8_t *entry, size_t len,
                       int sign);
 
-/* Answers in an entry. */
-size_t cache_room_records(uint8_t kind, const uint8_t *entry, size_t len);
-
-/* Life left of the longest-lived record of an entry. */
-int32_t cache_room_life_left(uint8_t kind, const uint8_t *entry, size_t len, uint32_t now_s);
+/* Makes p->soonest right for an entry that came or changed in p. */
+void cache_room_soonest(struct cache_page *p, uint8_t kind, const uint8_t *entry, size_t len,
+                        uint32_t now_s);
 
 #endif

@@ -148,12 +148,6 @@ static void find_in(struct cache_page *p, const struct cache_name *name, uint32_
     }
 }
 
-/* The type as it is looked for, and the key's flags, of a record that was made by encode.c. */
-static uint32_t type_of(const struct cache_record *r)
-{
-    return r->form == FORM_SUBNETS ? STORE_SUBNETS : r->type;
-}
-
 /* An entry that is put together. */
 struct draft {
     uint8_t octets[2 * ENTRY_MAX + 8];
@@ -226,6 +220,7 @@ static void draft_put(const struct cache_room *room, const struct cache_name *na
             cache_room_count(c, name->kind, at->page->body + at->off, at->len, -1);
             cache_room_count(c, name->kind, d->octets, d->len, 1);
             racy_write(at->page->body + at->off, d->octets, d->len);
+            cache_room_soonest(at->page, name->kind, d->octets, d->len, room->now_s);
             return;
         }
         cache_room_remove(c, at->page, at->slot, at->off);
@@ -236,110 +231,219 @@ static void draft_put(const struct cache_room *room, const struct cache_name *na
     cache_room_append(c, p, name->tag, meta, d->octets, d->len, room->now_s);
 }
 
-static enum cache_store_result put_locked(const struct cache_room *room,
-                                          const struct cache_name *name, const uint8_t *record,
-                                          size_t len, const struct cache_store_rule *rule)
+/* What is to be put, and where. */
+struct putting {
+    struct cache_room room;
+    const struct cache_name *name;
+    const struct cache_store_rule *rule;
+};
+
+static void find_both(const struct putting *p, uint32_t type, uint8_t key_flags,
+                      struct place *at)
 {
-    struct cache_record r;
-    struct place at = {.page = NULL};
+    *at = (struct place){.page = NULL};
+    find_in(p->room.home, p->name, type, key_flags, at);
+    if (at->record == NULL && p->room.other != p->room.home)
+        find_in(p->room.other, p->name, type, key_flags, at);
+}
+
+static inline size_t place_left(const struct place *at)
+{
+    return (size_t)(at->page->body + at->off + at->len - at->record);
+}
+
+/* Meta of a new entry: into the main FIFO at once when its ghost is there. */
+static uint8_t new_meta(const struct putting *p)
+{
+    uint8_t meta = p->rule->meta | p->name->kind;
+    uint16_t ghost = cache_page_ghost_of(p->name->tag, p->name->key, p->name->key_len);
+    if (p->rule->meta == 0 &&
+        (cache_page_ghost(p->room.home, ghost) || cache_page_ghost(p->room.other, ghost)))
+        meta |= META_MAIN;
+    return meta;
+}
+
+static enum cache_store_result put_locked(const struct putting *p, uint32_t type,
+                                          uint8_t key_flags, const uint8_t *record, size_t len)
+{
+    const struct cache_store_rule *rule = p->rule;
+    uint8_t made[ENTRY_MAX];
+    struct place at;
     struct draft d;
-    if (!cache_record_read(&r, record, len))
-        return STORE_KEPT;
-    uint32_t type = type_of(&r);
-    uint8_t key_flags = r.flags & RECORD_KEY;
 
-    find_in(room->home, name, type, key_flags, &at);
-    if (at.record == NULL && room->other != room->home)
-        find_in(room->other, name, type, key_flags, &at);
+    find_both(p, type, key_flags, &at);
     bool replaces = at.record != NULL;
-    if (replaces &&
-        is_kept(at.record, (size_t)(at.page->body + at.off + at.len - at.record), rule))
+    if (replaces && is_kept(at.record, place_left(&at), rule))
         return STORE_KEPT;
-
-    uint8_t meta = rule->meta | name->kind;
-    if (at.page == NULL && rule->meta == 0) {
-        uint16_t ghost = cache_page_ghost_of(name->tag, name->key, name->key_len);
-        if (cache_page_ghost(room->home, ghost) || cache_page_ghost(room->other, ghost))
-            meta |= META_MAIN;
+    if (rule->make != NULL) {
+        len = rule->make(rule->make_arg, at.record, replaces ? place_left(&at) : 0, made);
+        record = made;
     }
-    draft_make(&d, name, record, len, &at, rule);
+    if (len == 0 || p->name->key_len + len > ENTRY_MAX)
+        return STORE_KEPT;
+    draft_make(&d, p->name, record, len, &at, rule);
     if (d.len > ENTRY_MAX) { /* not all of them in one entry: the new one gets its own */
         if (replaces) {
-            draft_make(&d, name, NULL, 0, &at, rule);
-            draft_put(room, name, &d, &at, 0);
+            draft_make(&d, p->name, NULL, 0, &at, rule);
+            draft_put(&p->room, p->name, &d, &at, 0);
         }
         at = (struct place){.page = NULL};
-        draft_make(&d, name, record, len, &at, rule);
+        draft_make(&d, p->name, record, len, &at, rule);
     }
-    assert(d.len <= ENTRY_MAX);
-    draft_put(room, name, &d, &at, meta);
+    draft_put(&p->room, p->name, &d, &at, new_meta(p));
     return replaces ? STORE_REPLACED : STORE_ADDED;
 }
 
-enum cache_store_result cache_store_put(struct cache *c, struct cache_arena *a,
-                                        const struct cache_name *name, const uint8_t *record,
-                                        size_t len, const struct cache_store_rule *rule)
+/* Locks the pages of a name; false, and nothing locked, when the arena is retired. */
+static bool putting_start(struct putting *p, struct cache *c, struct cache_arena *a,
+                          const struct cache_name *name, const struct cache_store_rule *rule)
 {
-    struct cache_room room = {
-        .c = c,
-        .a = a,
-        .home = cache_arena_home(a, name->hash),
-        .other = cache_arena_other(a, name->hash),
-        .now_s = rule->now_s,
+    *p = (struct putting){
+        .room = {.c = c,
+                 .a = a,
+                 .home = cache_arena_home(a, name->hash),
+                 .other = cache_arena_other(a, name->hash),
+                 .now_s = rule->now_s},
+        .name = name,
+        .rule = rule,
     };
-    enum cache_store_result result = STORE_RETIRED;
-    cache_store_lock(room.home, room.other);
-    if (!racy_load(&a->retired))
-        result = put_locked(&room, name, record, len, rule);
-    cache_store_unlock(room.home, room.other);
+    cache_store_lock(p->room.home, p->room.other);
+    if (!__atomic_load_n(&a->retired, __ATOMIC_SEQ_CST))
+        return true;
+    cache_store_unlock(p->room.home, p->room.other);
+    return false;
+}
+
+static void putting_end(const struct putting *p)
+{
+    cache_store_unlock(p->room.home, p->room.other);
+}
+
+enum cache_store_result cache_store_put(struct cache *c, struct cache_arena *a,
+                                        const struct cache_name *name, uint32_t type,
+                                        uint8_t key_flags, const uint8_t *record, size_t len,
+                                        const struct cache_store_rule *rule)
+{
+    struct putting p;
+    if (!putting_start(&p, c, a, name, rule))
+        return STORE_RETIRED;
+    enum cache_store_result result = put_locked(&p, type, key_flags, record, len);
+    putting_end(&p);
     return result;
 }
 
-static size_t drop_in(struct cache *c, struct cache_page *p, const struct cache_name *name)
+/* The records of an entry, one by one. */
+static void put_records(const struct putting *p, const uint8_t *entry, size_t len)
 {
-    size_t dropped = 0;
-    struct place at = {.page = NULL};
-    for (;;) {
-        at = (struct place){.page = NULL};
-        find_in(p, name, STORE_NOTHING, 0, &at);
-        if (at.page == NULL)
-            return dropped;
-        dropped += cache_room_records(name->kind, p->body + at.off, at.len);
-        cache_room_remove(c, p, at.slot, at.off);
+    struct cache_entry e;
+    for (bool more = cache_entry_first(&e, p->name->kind, entry, len); more;
+         more = cache_entry_next(&e)) {
+        uint32_t type = e.record.form == FORM_SUBNETS ? (uint32_t)STORE_SUBNETS : e.record.type;
+        put_locked(p, type, e.record.flags & RECORD_KEY, e.record.start,
+                   cache_record_size(&e.record, e.left));
     }
 }
 
-size_t cache_store_drop(struct cache *c, struct cache_arena *a, const struct cache_name *name)
+enum cache_store_result cache_store_put_entry(struct cache *c, struct cache_arena *a,
+                                              const struct cache_name *name,
+                                              const uint8_t *entry, size_t len,
+                                              const struct cache_store_rule *rule)
 {
-    struct cache_page *home = cache_arena_home(a, name->hash);
-    struct cache_page *other = cache_arena_other(a, name->hash);
-    cache_store_lock(home, other);
-    size_t dropped = drop_in(c, home, name);
-    if (other != home)
-        dropped += drop_in(c, other, name);
-    cache_store_unlock(home, other);
-    return dropped;
+    struct putting p;
+    struct place at;
+    if (!putting_start(&p, c, a, name, rule))
+        return STORE_RETIRED;
+    find_both(&p, STORE_NOTHING, 0, &at);
+    if (at.page != NULL) {
+        put_records(&p, entry, len);
+    } else {
+        struct cache_page *page = cache_room_make(&p.room, len);
+        cache_room_append(c, page, name->tag, new_meta(&p), entry, len, rule->now_s);
+    }
+    putting_end(&p);
+    return STORE_ADDED;
 }
 
-void cache_store_drop_record(struct cache *c, struct cache_arena *a,
-                             const struct cache_name *name, uint32_t type, uint8_t key_flags)
+static const struct cache_store_rule keep_others = {.stale_max_s = UINT32_MAX};
+
+enum cache_store_result cache_store_drop(struct cache *c, struct cache_arena *a,
+                                         const struct cache_name *name, size_t *answers)
 {
-    struct cache_room room = {
-        .c = c,
-        .a = a,
-        .home = cache_arena_home(a, name->hash),
-        .other = cache_arena_other(a, name->hash),
-    };
-    const struct cache_store_rule rule = {.stale_max_s = UINT32_MAX};
-    struct place at = {.page = NULL};
+    struct putting p;
+    struct place at;
+    if (!putting_start(&p, c, a, name, &keep_others))
+        return STORE_RETIRED;
+    for (find_both(&p, STORE_NOTHING, 0, &at); at.page != NULL;
+         find_both(&p, STORE_NOTHING, 0, &at)) {
+        *answers += cache_entry_answers(name->kind, at.page->body + at.off, at.len);
+        cache_room_remove(c, at.page, at.slot, at.off);
+    }
+    putting_end(&p);
+    return STORE_DROPPED;
+}
+
+enum cache_store_result cache_store_drop_record(struct cache *c, struct cache_arena *a,
+                                                const struct cache_name *name, uint32_t type,
+                                                uint8_t key_flags)
+{
+    struct putting p;
+    struct place at;
     struct draft d;
-    cache_store_lock(room.home, room.other);
-    find_in(room.home, name, type, key_flags, &at);
-    if (at.record == NULL && room.other != room.home)
-        find_in(room.other, name, type, key_flags, &at);
+    if (!putting_start(&p, c, a, name, &keep_others))
+        return STORE_RETIRED;
+    find_both(&p, type, key_flags, &at);
     if (at.record != NULL) {
-        draft_make(&d, name, NULL, 0, &at, &rule);
-        draft_put(&room, name, &d, &at, 0);
+        draft_make(&d, name, NULL, 0, &at, &keep_others);
+        draft_put(&p.room, name, &d, &at, 0);
     }
-    cache_store_unlock(room.home, room.other);
+    putting_end(&p);
+    return STORE_DROPPED;
+}
+
+/* Writes an entry anew without what is no good any more; true when that was anything. */
+static bool entry_sweep(struct cache *c, struct cache_arena *a, struct cache_page *p,
+                        unsigned slot, size_t off, const struct cache_store_rule *rule,
+                        size_t *dropped)
+{
+    struct cache_name name;
+    struct cache_entry e;
+    struct draft d;
+    uint8_t meta = (uint8_t)page_meta(p, slot), kind = meta & META_KIND;
+    size_t len = page_len(p, slot);
+    const struct place at = {.page = p, .slot = slot, .off = off, .len = len};
+    bool dead = false;
+
+    for (bool more = cache_entry_first(&e, kind, p->body + off, len); more;
+         more = cache_entry_next(&e))
+        dead |= cache_record_left(e.record.expiry, rule->now_s) <= -(int64_t)rule->stale_max_s;
+    if (!dead || !cache_key_from_entry(&name, &a->key, kind, p->body + off, len))
+        return false;
+    size_t before = cache_entry_answers(kind, p->body + off, len), after = 0;
+    draft_make(&d, &name, NULL, 0, &at, rule);
+    cache_room_remove(c, p, slot, off);
+    if (d.len > name.key_len + 3) { /* it is shorter now, so there is room */
+        after = cache_entry_answers(kind, d.octets, d.len);
+        cache_room_append(c, p, name.tag, meta, d.octets, d.len, rule->now_s);
+    }
+    *dropped += before - after;
+    return true;
+}
+
+size_t cache_store_sweep(struct cache *c, struct cache_arena *a, struct cache_page *p,
+                         uint32_t now_s, uint32_t stale_max_s)
+{
+    const struct cache_store_rule rule = {.now_s = now_s, .stale_max_s = stale_max_s};
+    size_t dropped = 0, off = PAGE_BODY;
+    cache_page_lock(p);
+    unsigned left = p->n; /* those written anew come last and are not looked at again */
+    for (unsigned i = 0; left > 0; left--) {
+        size_t len = page_len(p, i);
+        off -= len;
+        if (entry_sweep(c, a, p, i, off, &rule, &dropped))
+            off += len;
+        else
+            i++;
+    }
+    cache_page_unlock(p);
+    return dropped;
 }

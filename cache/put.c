@@ -1,0 +1,214 @@
+/* put.c - put, remove, and what else is about one key. */
+#include <assert.h>
+#include <string.h>
+
+#include "cache/cache.h"
+#include "cache/clock.h"
+#include "cache/ecs.h"
+#include "cache/encode.h"
+#include "cache/internal.h"
+#include "cache/large.h"
+#include "cache/refresh.h"
+#include "cache/resize.h"
+#include "cache/store.h"
+
+static inline uint8_t flags_of(const struct cache_key *key)
+{
+    return (uint8_t)((key->dnssec_ok ? RECORD_DO : 0) |
+                     (key->checking_disabled ? RECORD_CD : 0));
+}
+
+static inline bool has_subnet(const struct cache_key *key)
+{
+    return key->subnet != NULL && key->subnet->source > 0;
+}
+
+/* A put under way. */
+struct putting {
+    struct cache *c;
+    struct cache_arena *arena;
+    const struct cache_key *key;
+    const struct dns_reply *reply;
+    struct cache_put_options options;
+    struct cache_name name;
+    uint8_t flags; /* RECORD_KEY and RECORD_SUBNET */
+};
+
+static size_t encode(const struct putting *p, uint8_t *out, size_t size)
+{
+    bool v6 = (p->flags & RECORD_SUBNET) && p->key->subnet->family == ADDR_V6;
+    return cache_encode(out, size, p->reply, &p->options, p->flags, v6,
+                        (uint16_t)racy_load(&p->c->epoch));
+}
+
+/* The stub of a reply too large for an entry. Kept apart for its buffer of 64 KiB. */
+__attribute__((noinline)) static size_t
+encode_large(const struct putting *p, const struct cache_name *name, uint8_t *stub)
+{
+    uint8_t record[LARGE_MAX];
+    size_t len = encode(p, record, sizeof record);
+    if (len == 0)
+        return 0;
+    uint64_t id = cache_refresh_id(name->hash, p->key->qtype, p->flags & RECORD_KEY);
+    return cache_large_put(p->c, p->arena, id, record, len, stub);
+}
+
+/* Makes the record and puts it under a name or fingerprint. ERR_MISSING: the arena is retired.
+ */
+static enum err put_under(struct putting *p, const struct cache_name *name)
+{
+    uint8_t record[ENCODE_SMALL];
+    const struct cache_store_rule rule = {
+        .now_s = p->options.now_s,
+        .stale_max_s = p->options.stale_max_s,
+        .failure = p->options.failure,
+    };
+    size_t len = encode(p, record, sizeof record);
+    if (len == 0 || name->key_len + len > ENTRY_MAX)
+        len = encode_large(p, name, record);
+    if (len == 0 && __atomic_load_n(&p->arena->retired, __ATOMIC_SEQ_CST))
+        return ERR_MISSING;
+    if (len == 0 || name->key_len + len > ENTRY_MAX) {
+        cache_count(p->c, COUNT_TOO_LARGE, 1);
+        return ERR_LIMIT;
+    }
+    uint8_t key_flags = p->flags & RECORD_KEY;
+    enum cache_store_result result =
+        cache_store_put(p->c, p->arena, name, p->key->qtype, key_flags, record, len, &rule);
+    if (result == STORE_RETIRED)
+        return ERR_MISSING;
+    cache_refresh_clear(p->c->refresh, cache_refresh_id(name->hash, p->key->qtype, key_flags));
+    if (result == STORE_REPLACED)
+        cache_count(p->c, COUNT_UPDATES, 1);
+    return ERR_OK;
+}
+
+/* For min(source, scope) bits of the subnet. */
+static enum err put_scoped(struct putting *p)
+{
+    const struct cache_ecs_put entering = {
+        .key = p->key,
+        .flags = p->flags,
+        .scope = p->options.scope,
+        .now_s = p->options.now_s,
+        .life_s = p->options.life_s,
+        .stale_max_s = p->options.stale_max_s,
+    };
+    struct cache_name name;
+    uint64_t fingerprint;
+    enum err err = cache_ecs_enter(p->c, p->arena, &p->name, &entering, &fingerprint);
+    if (err == ERR_LIMIT)
+        cache_count(p->c, COUNT_SUBNETS_CAPPED, 1);
+    if (err != ERR_OK)
+        return err;
+    cache_key_from_fingerprint(&name, fingerprint);
+    cache_resize_check(p->c, p->arena, &name);
+    return put_under(p, &name);
+}
+
+static bool is_sound(const struct cache_key *key, const struct dns_reply *reply,
+                     const struct cache_put_options *options)
+{
+    return options->life_s > 0 && !(reply->flags & DNS_TC) &&
+           reply_matches(reply, key->qname, key->qname_len, key->qtype, false);
+}
+
+enum err cache_put(struct cache *c, const struct cache_key *key, const struct dns_reply *reply,
+                   const struct cache_put_options *options)
+{
+    struct putting p;
+    enum err err;
+    bool sound = is_sound(key, reply, options);
+    assert(sound);
+    if (!sound)
+        return ERR_FORMAT;
+    if (!cache_clock_check(c, options->now_s))
+        return ERR_LIMIT;
+
+    p.c = c;
+    p.key = key;
+    p.reply = reply;
+    p.options = *options;
+    p.flags = flags_of(key);
+    if (p.options.life_s > CLOCK_LIFE_MAX_S)
+        p.options.life_s = CLOCK_LIFE_MAX_S;
+    bool scoped = has_subnet(key) && options->scope > 0;
+    if (has_subnet(key) && !scoped)
+        p.flags |= RECORD_SUBNET;
+    else if (key->subnet != NULL && key->subnet->source == 0)
+        p.flags |= RECORD_OPTOUT;
+    do {
+        p.arena = cache_arena_load(&c->arena);
+        if (!cache_key_from_name(&p.name, &p.arena->key, key->qname, key->qname_len))
+            return ERR_FORMAT;
+        cache_resize_check(c, p.arena, &p.name);
+        err = scoped ? put_scoped(&p) : put_under(&p, &p.name);
+    } while (err == ERR_MISSING);
+    if (err == ERR_OK)
+        cache_count(c, COUNT_PUTS, 1);
+    return err;
+}
+
+/* Calls for every record that may serve a key: under its name with the flags given, and under
+ * the fingerprints of its subnet. each() returns false to begin again, as the arena is retired.
+ */
+struct serving {
+    struct cache *c;
+    struct cache_arena *arena;
+    const struct cache_key *key;
+    uint32_t now_s;
+    bool (*each)(const struct serving *s, const struct cache_name *name, uint8_t flags);
+};
+
+static bool serving_walk(struct serving *s)
+{
+    uint8_t flags = flags_of(s->key);
+    struct cache_ecs_list list;
+    struct cache_found found;
+    struct cache_name name;
+
+    s->arena = cache_arena_load(&s->c->arena);
+    if (!cache_key_from_name(&name, &s->arena->key, s->key->qname, s->key->qname_len))
+        return true;
+    cache_resize_check(s->c, s->arena, &name);
+    if (!s->each(s, &name, flags))
+        return false;
+    if (s->key->subnet == NULL)
+        return true;
+    if (s->key->subnet->source == 0)
+        return s->each(s, &name, flags | RECORD_OPTOUT);
+    cache_ecs_candidates(s->arena, &name, s->key, flags, &list, &found);
+    for (size_t i = 0; i < list.n; i++) {
+        struct cache_name scoped;
+        cache_key_from_fingerprint(&scoped, list.at[i].fingerprint);
+        cache_resize_check(s->c, s->arena, &scoped);
+        if (!s->each(s, &scoped, flags))
+            return false;
+    }
+    return true;
+}
+
+static bool remove_each(const struct serving *s, const struct cache_name *name, uint8_t flags)
+{
+    return cache_store_drop_record(s->c, s->arena, name, s->key->qtype, flags) != STORE_RETIRED;
+}
+
+void cache_remove(struct cache *c, const struct cache_key *key)
+{
+    struct serving s = {.c = c, .key = key, .each = remove_each};
+    while (!serving_walk(&s))
+        ;
+}
+
+static bool block_each(const struct serving *s, const struct cache_name *name, uint8_t flags)
+{
+    cache_refresh_block(s->c->refresh, cache_refresh_id(name->hash, s->key->qtype, flags),
+                        s->now_s, CACHE_REFRESH_S);
+    return true;
+}
+
+void cache_refresh_failed(struct cache *c, const struct cache_key *key, uint32_t now_s)
+{
+    struct serving s = {.c = c, .key = key, .now_s = now_s, .each = block_each};
+    serving_walk(&s);
+}
