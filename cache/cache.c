@@ -158,8 +158,8 @@ static enum cache_outcome get_under(struct lookup *l, const struct cache_name *n
     if (!cache_store_find(l->arena, name, l->key->qtype, flags, f) ||
         !cache_record_read(&r, f->record, (size_t)(f->end - f->record)))
         return CACHE_MISS;
-    /* with a subnet only what was got with a subnet is known to be for everyone */
-    if (name == &l->name && subnet != NULL && subnet->source > 0 && !(r.flags & RECORD_SUBNET))
+    /* who opted out gets nothing that anybody's subnet was sent for */
+    if (subnet != NULL && subnet->source == 0 && (r.flags & RECORD_SUBNET))
         return CACHE_MISS;
     int32_t left = cache_record_left(r.expiry, l->options->now_s);
     enum cache_outcome outcome = judge(l, &r, left);

@@ -15,7 +15,6 @@ cache_libcache_a_SOURCES = \
 	cache/key.c cache/key.h \
 	cache/large.c cache/large.h \
 	cache/namecode.c cache/namecode.h \
-	cache/pending.c \
 	cache/page.c cache/page.h \
 	cache/put.c \
 	cache/racy.h \
