@@ -34,6 +34,7 @@ struct cache *cache_create(size_t bytes)
     memset(c, 0, sizeof *c);
     pthread_mutex_init(&c->admin, NULL);
     c->bytes = bytes;
+    c->stale_max_s = CLOCK_STALE_MIN_S;
     c->refresh = cache_refresh_create(bytes / REFRESH_SHARE);
     c->arena = cache_arena_create(bytes - cache_overhead(bytes), &key);
     if (c->refresh == NULL || c->arena == NULL) {

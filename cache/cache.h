@@ -125,12 +125,6 @@ size_t cache_flush_name(struct cache *c, const uint8_t *name, size_t len);
 size_t cache_flush_suffix(struct cache *c, const uint8_t *name, size_t len);
 void cache_flush_all(struct cache *c);
 
-/* Takes out what is past its life by stale_max_s or more, some pages a call, so that all have
- * been looked at within six hours. To be called every few seconds: an expiry has 22 bits, and
- * what stood for 24 days past its life would come to life again. (When the clock skips by four
- * days or more, everything is forgotten.) Returns how many answers went. */
-size_t cache_sweep(struct cache *c, uint32_t now_s, uint32_t stale_max_s);
-
 struct cache_stats {
     uint64_t entries, bytes_used, bytes_total, bytes_large;
     uint64_t hits, misses, stale, puts, updates, evictions, evicted_expired, too_large,

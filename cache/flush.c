@@ -1,17 +1,11 @@
 /* flush.c - forgetting: a name, what is below one, what is past its life for long, everything.
  */
 #include "cache/cache.h"
-#include "cache/clock.h"
 #include "cache/large.h"
 #include "cache/resize.h"
 #include "cache/room.h"
 #include "cache/store.h"
 #include "dns/name.h"
-
-enum {
-    SWEEP_S = 6 * 3600,     /* all pages are looked at in so long */
-    SWEEP_PAGES_MAX = 4096, /* at most so many a call: a few ms */
-};
 
 /* Calls for both arenas while one is moved out of, that one first: what moves meanwhile is met
  * in the other. Again when an arena came that this has not seen. */
@@ -125,22 +119,4 @@ size_t cache_flush_suffix(struct cache *c, const uint8_t *name, size_t len)
 void cache_forget_failures(struct cache *c)
 {
     __atomic_fetch_add(&c->epoch, 1, __ATOMIC_RELAXED);
-}
-
-size_t cache_sweep(struct cache *c, uint32_t now_s, uint32_t stale_max_s)
-{
-    struct cache_arena *a = cache_arena_load(&c->arena);
-    size_t dropped = 0;
-    if (!cache_clock_check(c, now_s) || cache_arena_load(&c->old) != NULL)
-        return 0;
-    uint32_t last_s = __atomic_exchange_n(&c->sweep_s, now_s, __ATOMIC_RELAXED);
-    uint64_t due = last_s == 0 ? 1 : (now_s - last_s) * (uint64_t)a->pages / SWEEP_S + 1;
-    if (due > SWEEP_PAGES_MAX)
-        due = SWEEP_PAGES_MAX;
-    for (; due > 0; due--) {
-        size_t at = __atomic_fetch_add(&c->sweep_at, 1, __ATOMIC_RELAXED) % a->pages;
-        if (!page_is_empty(&a->page[at]))
-            dropped += cache_store_sweep(c, a, &a->page[at], now_s, stale_max_s);
-    }
-    return dropped;
 }

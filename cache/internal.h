@@ -16,12 +16,16 @@ struct cache {
     size_t bytes;              /* as asked for */
     uint64_t used;             /* octets in use, roughly: lines add to it in lots */
     uint64_t capacity;         /* octets for entries in the pages of `arena` */
-    uint32_t clock_s;          /* the newest now_s seen, to 64 s */
-    uint32_t flushing;         /* 1 while a skip of the clock is being dealt with */
+    uint32_t clock_s;          /* clock.h: the newest now_s seen, to 64 s */
+    uint32_t clock_runs;       /* 0 before the first call, and while all is forgotten */
+    uint32_t clock_busy;       /* somebody is moving it on */
+    uint32_t round_s;          /* when the round of sweeping began that is under way */
+    uint32_t swept_s;          /* and the one before it: no page was swept earlier */
+    size_t sweep_at;           /* the page that is swept next */
+    uint32_t stale_max_s;      /* how long past its life anything is of use */
     uint32_t generation;       /* of SUBNETS heads */
     uint32_t epoch;            /* of failures; the lower 16 bits count */
-    uint32_t sweep_s;          /* when cache_sweep() was last called */
-    size_t sweep_at;           /* the page it looks at next */
+    uint32_t has_optouts;      /* some answer was got with source 0 */
     struct cache_refresh *refresh;
     uint32_t move_replaces; /* resize.c */
     struct cache_arena *retired;

@@ -70,6 +70,31 @@ static void log_step(struct cache_arena *a, size_t n)
     a->large_next = 1;
 }
 
+/* The head of the record, what of its extension is asked for without reading it, and where it
+ * is. */
+static size_t stub_write(uint8_t *stub, const uint8_t *record, size_t len,
+                         const uint32_t where[3])
+{
+    struct cache_record r;
+    size_t n = record[1] == RECORD_TYPE_LONG ? RECORD_HEAD + 2 : RECORD_HEAD;
+    memcpy(stub, record, n);
+    stub[0] &= (uint8_t) ~(RECORD_EXT | RECORD_MORE);
+    stub[6] = FORM_LARGE << 5;
+    if (cache_record_read(&r, record, len)) {
+        unsigned what = (r.what & EXT_V6) | (r.rcode != DNS_RCODE_NOERROR ? EXT_RCODE : 0u);
+        if (what != 0) {
+            stub[0] |= RECORD_EXT;
+            stub[n++] = (uint8_t)what;
+        }
+        if (what & EXT_RCODE) {
+            memcpy(stub + n, &r.rcode, sizeof r.rcode);
+            n += sizeof r.rcode;
+        }
+    }
+    memcpy(stub + n, where, 3 * sizeof where[0]);
+    return n + LARGE_STUB;
+}
+
 size_t cache_large_put(struct cache *c, struct cache_arena *a, uint64_t id,
                        const uint8_t *record, size_t len, uint8_t *stub)
 {
@@ -104,12 +129,7 @@ size_t cache_large_put(struct cache *c, struct cache_arena *a, uint64_t id,
     cache_arena_unlock(a);
     cache_count(c, COUNT_LARGE_BYTES, ((int64_t)n - (int64_t)freed) * LARGE_UNIT);
 
-    size_t head = record[1] == RECORD_TYPE_LONG ? RECORD_HEAD + 2 : RECORD_HEAD;
-    memcpy(stub, record, head);
-    stub[0] &= (uint8_t) ~(RECORD_EXT | RECORD_MORE);
-    stub[6] = FORM_LARGE << 5;
-    memcpy(stub + head, where, sizeof where);
-    return head + LARGE_STUB;
+    return stub_write(stub, record, len, where);
 }
 
 size_t cache_large_get(const struct cache_arena *a, uint64_t id,

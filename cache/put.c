@@ -23,6 +23,77 @@ static inline bool has_subnet(const struct cache_key *key)
     return key->subnet != NULL && key->subnet->source > 0;
 }
 
+/* Calls for every record that may serve a key: under its name with the flags given, and under
+ * the fingerprints of its subnet. each() returns false to begin again, as the arena is retired.
+ */
+struct serving {
+    struct cache *c;
+    struct cache_arena *arena;
+    const struct cache_key *key;
+    uint32_t now_s;
+    uint32_t stale_max_s;
+    bool found;
+    bool (*each)(struct serving *s, const struct cache_name *name, uint8_t flags);
+};
+
+static bool serving_walk(struct serving *s)
+{
+    uint8_t flags = flags_of(s->key);
+    struct cache_ecs_list list;
+    struct cache_found found;
+    struct cache_name name;
+
+    s->arena = cache_arena_load(&s->c->arena);
+    if (!cache_key_from_name(&name, &s->arena->key, s->key->qname, s->key->qname_len))
+        return true;
+    cache_resize_check(s->c, s->arena, &name);
+    bool opted_out = s->key->subnet != NULL && s->key->subnet->source == 0;
+    bool not_for_them = opted_out &&
+                        cache_store_find(s->arena, &name, s->key->qtype, flags, &found) &&
+                        (found.record[0] & RECORD_SUBNET);
+    if (!not_for_them && !s->each(s, &name, flags))
+        return false;
+    if (opted_out)
+        return s->each(s, &name, flags | RECORD_OPTOUT);
+    if (s->key->subnet == NULL)
+        return true;
+    cache_ecs_candidates(s->arena, &name, s->key, flags, &list, &found);
+    for (size_t i = 0; i < list.n; i++) {
+        struct cache_name scoped;
+        cache_key_from_fingerprint(&scoped, list.at[i].fingerprint);
+        cache_resize_check(s->c, s->arena, &scoped);
+        if (!s->each(s, &scoped, flags))
+            return false;
+    }
+    return true;
+}
+
+/* Sets `found` when the record is a usable answer, fresh or stale. */
+static bool usable_each(struct serving *s, const struct cache_name *name, uint8_t flags)
+{
+    struct cache_found f;
+    struct cache_record r;
+    s->found |= cache_store_find(s->arena, name, s->key->qtype, flags, &f) &&
+                cache_record_read(&r, f.record, (size_t)(f.end - f.record)) &&
+                !(r.flags & RECORD_FAILURE) &&
+                cache_record_left(r.expiry, s->now_s) > -(int64_t)s->stale_max_s;
+    return true;
+}
+
+/* A failure is not to stand before an answer that may still be given, in whatever place that
+ * is. */
+static bool has_usable(struct cache *c, const struct cache_key *key,
+                       const struct cache_put_options *options)
+{
+    struct serving s = {.c = c,
+                        .key = key,
+                        .now_s = options->now_s,
+                        .stale_max_s = options->stale_max_s,
+                        .each = usable_each};
+    serving_walk(&s);
+    return s.found;
+}
+
 /* A put under way. */
 struct putting {
     struct cache *c;
@@ -83,6 +154,20 @@ static enum err put_under(struct putting *p, const struct cache_name *name)
     return ERR_OK;
 }
 
+/* Not for a prefix. What was got without a subnet is for who opted out as well, so it takes the
+ * place of an earlier answer of theirs. */
+static enum err put_shared(struct putting *p)
+{
+    enum err err = put_under(p, &p->name);
+    if (p->flags & RECORD_OPTOUT)
+        racy_store(&p->c->has_optouts, 1);
+    else if (err == ERR_OK && racy_load(&p->c->has_optouts) && !(p->flags & RECORD_SUBNET) &&
+             !p->options.failure)
+        cache_store_drop_record(p->c, p->arena, &p->name, p->key->qtype,
+                                (p->flags & RECORD_KEY) | RECORD_OPTOUT);
+    return err;
+}
+
 /* For min(source, scope) bits of the subnet. */
 static enum err put_scoped(struct putting *p)
 {
@@ -137,58 +222,22 @@ enum err cache_put(struct cache *c, const struct cache_key *key, const struct dn
         p.flags |= RECORD_SUBNET;
     else if (key->subnet != NULL && key->subnet->source == 0)
         p.flags |= RECORD_OPTOUT;
+    cache_clock_stale(c, options->stale_max_s);
+    if (options->failure && has_usable(c, key, options))
+        return ERR_OK;
     do {
         p.arena = cache_arena_load(&c->arena);
         if (!cache_key_from_name(&p.name, &p.arena->key, key->qname, key->qname_len))
             return ERR_FORMAT;
         cache_resize_check(c, p.arena, &p.name);
-        err = scoped ? put_scoped(&p) : put_under(&p, &p.name);
+        err = scoped ? put_scoped(&p) : put_shared(&p);
     } while (err == ERR_MISSING);
     if (err == ERR_OK)
         cache_count(c, COUNT_PUTS, 1);
     return err;
 }
 
-/* Calls for every record that may serve a key: under its name with the flags given, and under
- * the fingerprints of its subnet. each() returns false to begin again, as the arena is retired.
- */
-struct serving {
-    struct cache *c;
-    struct cache_arena *arena;
-    const struct cache_key *key;
-    uint32_t now_s;
-    bool (*each)(const struct serving *s, const struct cache_name *name, uint8_t flags);
-};
-
-static bool serving_walk(struct serving *s)
-{
-    uint8_t flags = flags_of(s->key);
-    struct cache_ecs_list list;
-    struct cache_found found;
-    struct cache_name name;
-
-    s->arena = cache_arena_load(&s->c->arena);
-    if (!cache_key_from_name(&name, &s->arena->key, s->key->qname, s->key->qname_len))
-        return true;
-    cache_resize_check(s->c, s->arena, &name);
-    if (!s->each(s, &name, flags))
-        return false;
-    if (s->key->subnet == NULL)
-        return true;
-    if (s->key->subnet->source == 0)
-        return s->each(s, &name, flags | RECORD_OPTOUT);
-    cache_ecs_candidates(s->arena, &name, s->key, flags, &list, &found);
-    for (size_t i = 0; i < list.n; i++) {
-        struct cache_name scoped;
-        cache_key_from_fingerprint(&scoped, list.at[i].fingerprint);
-        cache_resize_check(s->c, s->arena, &scoped);
-        if (!s->each(s, &scoped, flags))
-            return false;
-    }
-    return true;
-}
-
-static bool remove_each(const struct serving *s, const struct cache_name *name, uint8_t flags)
+static bool remove_each(struct serving *s, const struct cache_name *name, uint8_t flags)
 {
     return cache_store_drop_record(s->c, s->arena, name, s->key->qtype, flags) != STORE_RETIRED;
 }
@@ -200,7 +249,7 @@ void cache_remove(struct cache *c, const struct cache_key *key)
         ;
 }
 
-static bool block_each(const struct serving *s, const struct cache_name *name, uint8_t flags)
+static bool block_each(struct serving *s, const struct cache_name *name, uint8_t flags)
 {
     cache_refresh_block(s->c->refresh, cache_refresh_id(name->hash, s->key->qtype, flags),
                         s->now_s, CACHE_REFRESH_S);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cache/clock.h"
 #include "cache/large.h"
 #include "cache/refresh.h"
 #include "cache/room.h"
@@ -40,12 +41,12 @@ static size_t entry_carry(const struct move *m, const struct cache_name *from,
                           uint8_t *out)
 {
     struct cache_entry e;
-    size_t n = to->key_len, last = 0;
+    size_t n = to->key_len, last = SIZE_MAX;
     memcpy(out, to->key, n);
     for (bool more = cache_entry_first(&e, to->kind, entry, len); more;
          more = cache_entry_next(&e)) {
         const struct cache_record *r = &e.record;
-        uint8_t stub[RECORD_HEAD + 2 + LARGE_STUB];
+        uint8_t stub[LARGE_STUB_MAX];
         const uint8_t *record = r->start;
         size_t record_len = cache_record_size(r, e.left);
         if (r->form == FORM_SUBNETS && !m->same_key)
@@ -59,14 +60,14 @@ static size_t entry_carry(const struct move *m, const struct cache_name *from,
         }
         if (record_len == 0)
             continue;
-        if (last != 0)
+        if (last != SIZE_MAX)
             out[last] |= RECORD_MORE;
         last = n;
         memcpy(out + n, record, record_len);
         out[n] &= (uint8_t)~RECORD_MORE;
         n += record_len;
     }
-    if (last == 0)
+    if (last == SIZE_MAX)
         return 0;
     memset(out + n, 0, 4);
     return (n + 3) & ~(size_t)3;
@@ -184,6 +185,7 @@ void cache_resize_to(struct cache *c, struct cache_arena *fresh, bool replaces, 
             cache_arena_drop(old, i + 1 - DROP_PAGES, i + 1);
     }
     cache_large_clear(c, old);
+    cache_clock_new_arena(c, now_s);
     __atomic_store_n(&c->old, NULL, __ATOMIC_RELEASE);
     retire(c, old, now_s);
 }

@@ -164,7 +164,7 @@ static enum err file_restore(struct cache *c, FILE *f, uint32_t now_s, int64_t w
     if (!header_read(&h, f))
         return ERR_FORMAT;
     if (wall_s > h.wall_s && wall_s - h.wall_s > AWAY_MAX_S)
-        return ERR_OK; /* nothing in it is good for anything */
+        return ERR_OK;     /* nothing in it is good for anything */
     if (wall_s > h.wall_s) /* a clock that was set back does not make entries younger */
         r.away_s = (uint32_t)(wall_s - h.wall_s);
     r.saved_s = h.now_s;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cache/clock.h"
 #include "cache/crc.h"
 #include "cache/refresh.h"
 #include "cache/snapshot.h"
@@ -191,6 +192,7 @@ enum err cache_save(struct cache *c, const char *path, uint32_t now_s, int64_t w
     if (s.block == NULL)
         return ERR_NOMEM;
     pthread_mutex_lock(&c->admin);
+    cache_clock_check(c, now_s);
     s.arena = c->arena;
     if (!file_save(&s, temporary, path, now_s, wall_s))
         err = ERR_SYSTEM;

@@ -156,7 +156,7 @@ struct draft {
 
 static void draft_add(struct draft *d, const uint8_t *record, size_t len, size_t *last)
 {
-    if (*last != 0)
+    if (*last != SIZE_MAX)
         d->octets[*last] |= RECORD_MORE;
     *last = d->len;
     memcpy(d->octets + d->len, record, len);
@@ -175,7 +175,7 @@ static void draft_pad(struct draft *d)
 static void draft_make(struct draft *d, const struct cache_name *name, const uint8_t *record,
                        size_t len, const struct place *at, const struct cache_store_rule *rule)
 {
-    size_t last = 0;
+    size_t last = SIZE_MAX; /* where the record before begins */
     memcpy(d->octets, name->key, name->key_len);
     d->len = name->key_len;
     if (record != NULL)
@@ -400,50 +400,47 @@ enum cache_store_result cache_store_drop_record(struct cache *c, struct cache_ar
     return STORE_DROPPED;
 }
 
-/* Writes an entry anew without what is no good any more; true when that was anything. */
+/* Writes an entry anew without what is no good any more; false, and nothing done, when that is
+ * none. */
 static bool entry_sweep(struct cache *c, struct cache_arena *a, struct cache_page *p,
-                        unsigned slot, size_t off, const struct cache_store_rule *rule,
-                        size_t *dropped)
+                        unsigned slot, size_t off, const struct cache_store_rule *rule)
 {
     struct cache_name name;
     struct cache_entry e;
     struct draft d;
     uint8_t meta = (uint8_t)page_meta(p, slot), kind = meta & META_KIND;
     size_t len = page_len(p, slot);
+    const uint8_t *entry = p->body + off;
     const struct place at = {.page = p, .slot = slot, .off = off, .len = len};
     bool dead = false;
 
-    for (bool more = cache_entry_first(&e, kind, p->body + off, len); more;
-         more = cache_entry_next(&e))
+    for (bool more = cache_entry_first(&e, kind, entry, len); more; more = cache_entry_next(&e))
         dead |= cache_record_left(e.record.expiry, rule->now_s) <= -(int64_t)rule->stale_max_s;
-    if (!dead || !cache_key_from_entry(&name, &a->key, kind, p->body + off, len))
+    if (!dead || !cache_key_from_entry(&name, &a->key, kind, entry, len))
         return false;
-    size_t before = cache_entry_answers(kind, p->body + off, len), after = 0;
     draft_make(&d, &name, NULL, 0, &at, rule);
     cache_room_remove(c, p, slot, off);
-    if (d.len > name.key_len + 3) { /* it is shorter now, so there is room */
-        after = cache_entry_answers(kind, d.octets, d.len);
+    if (d.len > name.key_len + 3) /* it is shorter now, so there is room */
         cache_room_append(c, p, name.tag, meta, d.octets, d.len, rule->now_s);
-    }
-    *dropped += before - after;
     return true;
 }
 
-size_t cache_store_sweep(struct cache *c, struct cache_arena *a, struct cache_page *p,
-                         uint32_t now_s, uint32_t stale_max_s)
+void cache_store_sweep(struct cache *c, struct cache_arena *a, struct cache_page *p,
+                       uint32_t now_s, uint32_t stale_max_s)
 {
     const struct cache_store_rule rule = {.now_s = now_s, .stale_max_s = stale_max_s};
-    size_t dropped = 0, off = PAGE_BODY;
+    size_t off = PAGE_BODY;
+    if (racy_load(&p->n) == 0 && !(racy_load(&p->seq) & 1))
+        return; /* untouched memory stays so */
     cache_page_lock(p);
     unsigned left = p->n; /* those written anew come last and are not looked at again */
     for (unsigned i = 0; left > 0; left--) {
         size_t len = page_len(p, i);
         off -= len;
-        if (entry_sweep(c, a, p, i, off, &rule, &dropped))
+        if (entry_sweep(c, a, p, i, off, &rule))
             off += len;
         else
             i++;
     }
     cache_page_unlock(p);
-    return dropped;
 }

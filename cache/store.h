@@ -81,8 +81,8 @@ enum cache_store_result cache_store_drop_record(struct cache *c, struct cache_ar
                                                 const struct cache_name *name, uint32_t type,
                                                 uint8_t key_flags);
 
-/* Takes what is past its life by stale_max_s out of a page; returns how many answers. */
-size_t cache_store_sweep(struct cache *c, struct cache_arena *a, struct cache_page *p,
-                         uint32_t now_s, uint32_t stale_max_s);
+/* Takes what is past its life by stale_max_s out of a page. */
+void cache_store_sweep(struct cache *c, struct cache_arena *a, struct cache_page *p,
+                       uint32_t now_s, uint32_t stale_max_s);
 
 #endif

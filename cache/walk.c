@@ -1,11 +1,13 @@
 /* walk.c - all entries, for dumps. */
 #include "cache/cache.h"
+#include "cache/clock.h"
 #include "cache/internal.h"
 #include "cache/store.h"
 #include "dns/name.h"
 
 struct walk {
     uint32_t now_s;
+    uint16_t epoch;
     bool (*each)(void *arg, const struct cache_entry_info *info);
     void *arg;
 };
@@ -23,6 +25,8 @@ static bool entry_show(const struct walk *w, uint8_t kind, const uint8_t *entry,
     for (bool more = cache_entry_first(&e, kind, entry, len); more;
          more = cache_entry_next(&e)) {
         const struct cache_record *r = &e.record;
+        if ((r->flags & RECORD_FAILURE) && r->epoch != w->epoch)
+            continue; /* void */
         struct cache_entry_info info = {
             .qname = name,
             .qname_len = name_len,
@@ -55,9 +59,12 @@ static bool page_show(const struct walk *w, const struct cache_page *p)
 void cache_walk(struct cache *c, uint32_t now_s,
                 bool (*each)(void *arg, const struct cache_entry_info *info), void *arg)
 {
-    const struct walk w = {.now_s = now_s, .each = each, .arg = arg};
+    const struct walk w = {
+        .now_s = now_s, .epoch = (uint16_t)racy_load(&c->epoch), .each = each, .arg = arg};
     struct cache_arena *a = cache_arena_load(&c->arena);
     struct cache_page copy;
+    if (!cache_clock_check(c, now_s))
+        return;
     for (size_t i = 0; i < a->pages; i++) {
         if (cache_page_copy(&a->page[i], &copy) && !page_show(&w, &copy))
             return;
