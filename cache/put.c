@@ -80,8 +80,7 @@ static bool usable_each(struct serving *s, const struct cache_name *name, uint8_
     return true;
 }
 
-/* A failure is not to stand before an answer that may still be given, in whatever place that
- * is. */
+/* Whether a key has an answer that may still be given. */
 static bool has_usable(struct cache *c, const struct cache_key *key,
                        const struct cache_put_options *options)
 {
@@ -102,7 +101,8 @@ struct putting {
     const struct dns_reply *reply;
     struct cache_put_options options;
     struct cache_name name;
-    uint8_t flags; /* RECORD_KEY and RECORD_SUBNET */
+    uint8_t flags;     /* RECORD_KEY and RECORD_SUBNET */
+    bool replace_only; /* does not make a new place */
 };
 
 static size_t encode(const struct putting *p, uint8_t *out, size_t size)
@@ -133,6 +133,7 @@ static enum err put_under(struct putting *p, const struct cache_name *name)
         .now_s = p->options.now_s,
         .stale_max_s = p->options.stale_max_s,
         .failure = p->options.failure,
+        .if_present = p->replace_only,
     };
     size_t len = encode(p, record, sizeof record);
     if (len == 0 || name->key_len + len > ENTRY_MAX)
@@ -223,8 +224,9 @@ enum err cache_put(struct cache *c, const struct cache_key *key, const struct dn
     else if (key->subnet != NULL && key->subnet->source == 0)
         p.flags |= RECORD_OPTOUT;
     cache_clock_stale(c, options->stale_max_s);
-    if (options->failure && has_usable(c, key, options))
-        return ERR_OK;
+    /* a failure for some clients is not to stand before an answer for more of them */
+    p.replace_only = options->failure && (scoped || (p.flags & RECORD_OPTOUT)) &&
+                     has_usable(c, key, options);
     do {
         p.arena = cache_arena_load(&c->arena);
         if (!cache_key_from_name(&p.name, &p.arena->key, key->qname, key->qname_len))

@@ -275,6 +275,8 @@ static enum cache_store_result put_locked(const struct putting *p, uint32_t type
     bool replaces = at.record != NULL;
     if (replaces && is_kept(at.record, place_left(&at), rule))
         return STORE_KEPT;
+    if (!replaces && rule->if_present)
+        return STORE_KEPT;
     if (rule->make != NULL) {
         len = rule->make(rule->make_arg, at.record, replaces ? place_left(&at) : 0, made);
         record = made;

@@ -10,6 +10,7 @@ struct cache_store_rule {
     uint32_t stale_max_s; /* answers older than this past their life are good for nothing */
     bool failure;         /* does not replace what is no failure and good for something */
     bool if_absent;       /* does not replace anything */
+    bool if_present;      /* only replaces */
     uint8_t meta;         /* main and asked bits to begin with, or 0 */
     /* Makes the record to put from the one that is there (NULL without), with the pages held.
      * out has ENTRY_MAX octets; returns the length, 0 to leave all as it is. NULL: the record
