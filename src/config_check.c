@@ -14,6 +14,10 @@
 #include "tls/tls.h"
 #include "units.h"
 
+enum {
+    UPSTREAMS_MAX = 64, /* as many as src/upstream_set.h has candidates for */
+};
+
 static const char *const kind_names[] = {"listen.doh", "listen.dot", "listen.dns"};
 
 /* --- listeners -------------------------------------------------------------------------------
@@ -304,7 +308,10 @@ static void check_upstreams(struct config_faults *f, struct config_document *d)
         check_upstream(f, d, u);
         addressed = addressed || u->host == NULL || u->n_bootstrap > 0;
     }
-    if (c->n_upstreams == 0)
+    if (c->n_upstreams > UPSTREAMS_MAX)
+        config_fault_at(f, &c->upstreams, "upstreams", "has %zu servers, %d are the most",
+                        c->n_upstreams, UPSTREAMS_MAX);
+    else if (c->n_upstreams == 0)
         config_fault_at(f, &c->upstreams, "upstreams",
                         "is empty; leave it out for the "
                         "nameservers of /etc/resolv.conf");

@@ -69,10 +69,12 @@ tests_unit_test_h2_SOURCES = tests/unit/test_h2.c tests/unit/http_fake.h
 tests_unit_test_h2_CPPFLAGS = $(http_test_cppflags)
 tests_unit_test_h2_LDADD = $(http_test_ldadd)
 
-# src: configuration
+# src: configuration, start
 config_tests = \
 	tests/unit/test_config \
+	tests/unit/test_privileges \
 	tests/unit/test_resolvconf \
+	tests/unit/test_sockets \
 	tests/unit/test_units
 check_PROGRAMS += $(config_tests)
 TESTS += $(config_tests)
@@ -80,8 +82,12 @@ config_test_ldadd = src/libpith.a tls/libtls.a src/dns/libdns.a src/core/libcore
 	$(CMOCKA_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(GETDNS_LIBS) $(EV_LIBS)
 tests_unit_test_config_SOURCES = tests/unit/test_config.c
 tests_unit_test_config_LDADD = $(config_test_ldadd)
+tests_unit_test_privileges_SOURCES = tests/unit/test_privileges.c
+tests_unit_test_privileges_LDADD = $(config_test_ldadd)
 tests_unit_test_resolvconf_SOURCES = tests/unit/test_resolvconf.c
 tests_unit_test_resolvconf_LDADD = $(config_test_ldadd)
+tests_unit_test_sockets_SOURCES = tests/unit/test_sockets.c
+tests_unit_test_sockets_LDADD = $(config_test_ldadd)
 tests_unit_test_units_SOURCES = tests/unit/test_units.c
 tests_unit_test_units_LDADD = $(config_test_ldadd)
 EXTRA_DIST += \

@@ -496,6 +496,22 @@ static void test_faults(void **state)
     assert_int_equal(wrong, 0);
 }
 
+static void test_too_many_upstreams(void **state)
+{
+    char text[4096] = "upstreams:\n";
+    size_t len = strlen(text);
+    char *faults;
+
+    (void)state;
+    for (unsigned i = 1; i <= 64; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "- address: 192.0.2.%u\n", i);
+    config_unref(load_good(text));
+    snprintf(text + len, sizeof(text) - len, "- address: 192.0.2.65\n");
+    assert_null(load(text, &faults));
+    assert_string_equal(faults, "2: upstreams: has 65 servers, 64 are the most\n");
+    free(faults);
+}
+
 /* A certificate without its key, or with another's. */
 static void test_certificates(void **state)
 {
@@ -607,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_certificates),
         cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_too_many_upstreams),
         cmocka_unit_test(test_mutated),
         cmocka_unit_test(test_table),
     };
