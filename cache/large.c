@@ -81,7 +81,8 @@ static size_t stub_write(uint8_t *stub, const uint8_t *record, size_t len,
     stub[0] &= (uint8_t) ~(RECORD_EXT | RECORD_MORE);
     stub[6] = FORM_LARGE << 5;
     if (cache_record_read(&r, record, len)) {
-        unsigned what = (r.what & EXT_V6) | (r.rcode != DNS_RCODE_NOERROR ? EXT_RCODE : 0u);
+        unsigned what =
+            (r.what & (EXT_V6 | EXT_EPOCH)) | (r.rcode != DNS_RCODE_NOERROR ? EXT_RCODE : 0u);
         if (what != 0) {
             stub[0] |= RECORD_EXT;
             stub[n++] = (uint8_t)what;
@@ -89,6 +90,10 @@ static size_t stub_write(uint8_t *stub, const uint8_t *record, size_t len,
         if (what & EXT_RCODE) {
             memcpy(stub + n, &r.rcode, sizeof r.rcode);
             n += sizeof r.rcode;
+        }
+        if (what & EXT_EPOCH) {
+            memcpy(stub + n, &r.epoch, sizeof r.epoch);
+            n += sizeof r.epoch;
         }
     }
     memcpy(stub + n, where, 3 * sizeof where[0]);

@@ -14,8 +14,8 @@
  * somebody looks. The id is of the key (refresh.h), so that whatever happens no key ever gets
  * the answer of another.
  *
- * Body of the stub, a LARGE record (with the RCODE in its extension, if it has one): | page, 32
- * | unit, 32 | stamp, 32 | */
+ * Body of the stub, a LARGE record (RCODE and epoch in its extension, as they apply): | page,
+ * 32 | unit, 32 | stamp, 32 | */
 #ifndef PITH_CACHE_LARGE_H
 #define PITH_CACHE_LARGE_H
 
@@ -23,7 +23,7 @@
 
 enum {
     LARGE_STUB = 12, /* the body of a stub */
-    LARGE_STUB_MAX = RECORD_HEAD + 2 + 3 + LARGE_STUB,
+    LARGE_STUB_MAX = RECORD_HEAD + 2 + 5 + LARGE_STUB,
     LARGE_UNIT = 256,
     LARGE_UNITS = LARGE_PAGE_SIZE / LARGE_UNIT,
     LARGE_HEAD = 16,

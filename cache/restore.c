@@ -29,11 +29,16 @@ static bool record_shift(const struct restoring *r, const struct cache_record *r
 {
     uint32_t word;
     int32_t left = cache_record_left(record->expiry, r->saved_s);
-    if (record->flags & RECORD_FAILURE)
-        return false;
     int64_t left_now = (int64_t)left - r->away_s;
     if (left_now < -(int64_t)AWAY_MAX_S)
         return false;
+    if (record->flags &
+        RECORD_FAILURE) { /* void ones were not saved, so it is of the epoch now */
+        uint16_t epoch = (uint16_t)racy_load(&r->c->epoch);
+        if (!(record->what & EXT_EPOCH))
+            return false;
+        memcpy(at + (record->body - record->start) - sizeof epoch, &epoch, sizeof epoch);
+    }
     memcpy(&word, at + 2, sizeof word);
     word = (word & ~(uint32_t)RECORD_CLOCK) |
            ((uint32_t)((int64_t)r->now_s + left_now) & RECORD_CLOCK);

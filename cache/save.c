@@ -87,12 +87,13 @@ static void entry_add(struct saving *s, uint8_t meta, const uint8_t *entry, size
     for (bool more = cache_entry_first(&e, kind, entry, len); more;
          more = cache_entry_next(&e)) {
         size_t size = cache_record_size(&e.record, e.left);
+        if ((e.record.flags & RECORD_FAILURE) &&
+            e.record.epoch != (uint16_t)racy_load(&s->c->epoch))
+            continue; /* void */
         if (e.record.form == FORM_LARGE) {
             large_add(s, meta, &name, &e.record);
             continue;
         }
-        if (e.record.flags & RECORD_FAILURE)
-            continue;
         if (last != SIZE_MAX)
             rest[last] |= RECORD_MORE;
         last = n;
