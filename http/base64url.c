@@ -1,4 +1,4 @@
-/* base64url.c - four characters to three octets, by one table. */
+/* base64url.c - four characters to three octets, by one table, and back. */
 #include "http/base64url.h"
 
 #include <endian.h>
@@ -74,4 +74,17 @@ size_t base64url_decode(uint8_t *out, const char *in, size_t len)
     if (len == 3)
         *out++ = (uint8_t)(b << 4 | (c & 63) >> 2);
     return (size_t)(out - start);
+}
+
+void base64url_encode(char *out, const uint8_t *in, size_t len)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+    for (size_t bit = 0; bit < 8 * len; bit += 6) {
+        size_t at = bit / 8;
+        unsigned window = (unsigned)in[at] << 8 | (at + 1 < len ? in[at + 1] : 0u);
+        *out++ = letters[window >> (10 - bit % 8) & 63];
+    }
+    *out = '\0';
 }

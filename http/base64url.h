@@ -17,4 +17,13 @@ static inline size_t base64url_size(size_t len)
  * (RFC 4648 3.5) are not. Returns the octets written, SIZE_MAX when malformed. */
 size_t base64url_decode(uint8_t *out, const char *in, size_t len);
 
+/* Characters that `len` octets encode to, with a NUL. */
+static inline size_t base64url_encoded_size(size_t len)
+{
+    return (len * 4 + 2) / 3 + 1;
+}
+
+/* Encodes without padding, and ends with a NUL. */
+void base64url_encode(char *out, const uint8_t *in, size_t len);
+
 #endif

@@ -3,6 +3,7 @@ noinst_LIBRARIES += http/libhttp.a
 http_libhttp_a_CPPFLAGS = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS) $(JANSSON_CFLAGS) $(LDNS_CFLAGS)
 http_libhttp_a_SOURCES = \
 	http/base64url.c http/base64url.h \
+	http/client.c http/client.h \
 	http/date.c http/date.h \
 	http/doh.c http/doh.h \
 	http/forwarded.c http/forwarded.h \

@@ -38,6 +38,14 @@ src_libpith_a_SOURCES += \
 src_libpith_a_SOURCES += \
 	src/udp.c src/udp.h
 
+# commands beside the daemon: what a client sees of a server
+src_libpith_a_SOURCES += \
+	src/check.c src/check.h \
+	src/health.c \
+	src/lookup.c src/lookup.h \
+	src/probe.c src/probe.h \
+	src/setup.c src/setup.h
+
 # upstreams: getdns
 src_libpith_a_SOURCES += \
 	src/upstream.c src/upstream.h src/upstream_set.h \

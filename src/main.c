@@ -18,12 +18,14 @@
 #include <systemd/sd-daemon.h>
 #endif
 
+#include "check.h"
 #include "config.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/metrics.h"
 #include "privileges.h"
 #include "server.h"
+#include "setup.h"
 
 #ifndef PITH_DEFAULT_CONFIG
 #define PITH_DEFAULT_CONFIG "/etc/pith/pith.yaml"
@@ -39,7 +41,23 @@ enum {
     DESCRIPTORS_SPARE = 1024,
 };
 
-enum mode { MODE_RUN, MODE_TEST, MODE_PRINT };
+enum mode {
+    MODE_RUN,
+    MODE_TEST,
+    MODE_PRINT,
+    MODE_HEALTH,
+    MODE_CHECK,
+    MODE_SETUP,
+    MODE_MOBILECONFIG,
+};
+
+/* What the command line says. */
+struct command {
+    enum mode mode;
+    const char *path; /* of the configuration; NULL: the default, if it is there */
+    const char *host; /* HOST[:PORT] of another server */
+    const char *ca;
+};
 
 struct main_loop {
     struct ev_loop *loop;
@@ -240,18 +258,24 @@ static void print_usage(FILE *out)
           "  -p, --print        print the effective configuration and exit\n"
           "  -v, --verbose      log more; twice for even more\n"
           "      --version      print the version and exit\n"
-          "  -h, --help         print this and exit\n",
+          "  -h, --help         print this and exit\n\n"
+          "Instead of running a server:\n"
+          "      --show-setup HOST[:PORT]    what to type into browsers, phones, resolvers\n"
+          "      --mobileconfig HOST[:PORT]  a profile for iOS and macOS\n"
+          "      --check HOST[:PORT]         connect as a strict client, tell what is wrong\n"
+          "      --ca FILE                   authorities that --check trusts\n"
+          "      --health                    ask the server that runs here\n",
           out);
 }
 
-static int run_mode(enum mode mode, const char *path)
+static int run_configured(const struct command *m)
 {
-    struct config *c = config_load(effective_path(path), stderr);
+    struct config *c = config_load(effective_path(m->path), stderr);
     int status = EXIT_SUCCESS;
 
     if (c == NULL)
         return EXIT_FAILURE;
-    switch (mode) {
+    switch (m->mode) {
     case MODE_TEST:
         fprintf(stderr, "%s: configuration is good\n",
                 c->path == NULL ? "built-in defaults" : c->path);
@@ -261,17 +285,56 @@ static int run_mode(enum mode mode, const char *path)
         if (fflush(stdout) != 0)
             status = EXIT_FAILURE;
         break;
-    case MODE_RUN:
-        status = run_server(c, path);
+    case MODE_HEALTH:
+        signal(SIGPIPE, SIG_IGN);
+        status = check_health(c, stdout);
+        break;
+    default:
+        status = run_server(c, m->path);
         break;
     }
     config_unref(c);
     return status;
 }
 
-int main(int argc, char **argv)
+/* Path and port are those of the configuration only when it was named: the host may be another
+ * machine. */
+static int run_for_host(const struct command *m)
 {
-    enum { OPTION_VERSION = 256 };
+    struct setup_server server = {.path = "/dns-query", .dot_port = 853};
+    struct config *c = m->path == NULL ? NULL : config_load(m->path, stderr);
+    int status = EXIT_FAILURE;
+
+    if (m->path != NULL && c == NULL)
+        return EXIT_FAILURE;
+    if (c != NULL)
+        server.path = c->http_paths[0];
+    for (size_t i = c == NULL ? 0 : c->n_listeners; i-- > 0;) {
+        if (c->listeners[i].kind == LISTENER_DOT && c->listeners[i].address.port != 0)
+            server.dot_port = c->listeners[i].address.port;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    if (m->mode == MODE_CHECK)
+        status = check_server(m->host, server.path, m->ca, stdout);
+    else if (m->mode == MODE_SETUP)
+        status = setup_show(m->host, &server, stdout);
+    else
+        status = setup_mobileconfig(m->host, &server, stdout);
+    config_unref(c);
+    return fflush(stdout) == 0 ? status : EXIT_FAILURE;
+}
+
+/* What is not an option that goes on: -1, or the exit status. */
+static int read_command(int argc, char **argv, struct command *m)
+{
+    enum {
+        OPTION_VERSION = 256,
+        OPTION_CHECK,
+        OPTION_SETUP,
+        OPTION_MOBILECONFIG,
+        OPTION_HEALTH,
+        OPTION_CA,
+    };
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'},
         {"test", no_argument, NULL, 't'},
@@ -279,24 +342,39 @@ int main(int argc, char **argv)
         {"verbose", no_argument, NULL, 'v'},
         {"version", no_argument, NULL, OPTION_VERSION},
         {"help", no_argument, NULL, 'h'},
+        {"check", required_argument, NULL, OPTION_CHECK},
+        {"show-setup", required_argument, NULL, OPTION_SETUP},
+        {"mobileconfig", required_argument, NULL, OPTION_MOBILECONFIG},
+        {"health", no_argument, NULL, OPTION_HEALTH},
+        {"ca", required_argument, NULL, OPTION_CA},
         {NULL, 0, NULL, 0},
     };
-    enum mode mode = MODE_RUN;
-    const char *path = NULL;
+    static const enum mode modes[] = {MODE_CHECK, MODE_SETUP, MODE_MOBILECONFIG, MODE_HEALTH};
 
     for (int o; (o = getopt_long(argc, argv, "c:tpvh", options, NULL)) != -1;) {
         switch (o) {
         case 'c':
-            path = optarg;
+            m->path = optarg;
             break;
         case 't':
-            mode = MODE_TEST;
+            m->mode = MODE_TEST;
             break;
         case 'p':
-            mode = MODE_PRINT;
+            m->mode = MODE_PRINT;
             break;
         case 'v':
             log_set_level(LOG_LEVEL_DEBUG);
+            break;
+        case OPTION_CHECK:
+        case OPTION_SETUP:
+        case OPTION_MOBILECONFIG:
+            m->host = optarg;
+            /* FALLTHROUGH */
+        case OPTION_HEALTH:
+            m->mode = modes[o - OPTION_CHECK];
+            break;
+        case OPTION_CA:
+            m->ca = optarg;
             break;
         case OPTION_VERSION:
             puts("pithd " PACKAGE_VERSION);
@@ -309,9 +387,18 @@ int main(int argc, char **argv)
             return EXIT_USAGE;
         }
     }
-    if (optind < argc) {
-        fprintf(stderr, "pithd: \"%s\" is not understood\n", argv[optind]);
-        return EXIT_USAGE;
-    }
-    return run_mode(mode, path);
+    if (optind == argc)
+        return -1;
+    fprintf(stderr, "pithd: \"%s\" is not understood\n", argv[optind]);
+    return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    struct command m = {.mode = MODE_RUN};
+    int status = read_command(argc, argv, &m);
+
+    if (status >= 0)
+        return status;
+    return m.mode >= MODE_CHECK ? run_for_host(&m) : run_configured(&m);
 }

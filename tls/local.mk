@@ -3,6 +3,7 @@ noinst_LIBRARIES += tls/libtls.a
 tls_libtls_a_CPPFLAGS = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
 tls_libtls_a_SOURCES = \
 	tls/cert.c tls/cert.h \
+	tls/client.c tls/client.h \
 	tls/conn.c tls/conn.h tls/conn_env.c tls/conn_start.c \
 	tls/context.c tls/context.h \
 	tls/dot.c tls/dot.h \

@@ -163,4 +163,11 @@ tests_unit_test_proxy_SOURCES = tests/unit/test_proxy.c \
 tests_unit_test_proxy_LDADD = src/libpith.a cache/libcache.a tls/libtls.a src/dns/libdns.a \
 	src/core/libcore.a $(GETDNS_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(EV_LIBS) $(CMOCKA_LIBS)
 
+# commands beside the daemon
+check_PROGRAMS += tests/unit/test_setup
+TESTS += tests/unit/test_setup
+tests_unit_test_setup_SOURCES = tests/unit/test_setup.c
+tests_unit_test_setup_LDADD = src/libpith.a http/libhttp.a tls/libtls.a src/dns/libdns.a \
+	src/core/libcore.a $(NGHTTP2_LIBS) $(JANSSON_LIBS) $(LDNS_LIBS) $(OPENSSL_LIBS) $(CMOCKA_LIBS)
+
 endif
