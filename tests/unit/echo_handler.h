@@ -51,7 +51,9 @@ static inline void echo_submit(struct query_handler *qh, struct query *q)
     h->n_seen++;
     h->client = q->client;
     h->transport = q->transport;
-    h->last_id = q->msg_len >= 2 ? (uint16_t)(q->msg[0] << 8 | q->msg[1]) : 0;
+    h->last_id = 0;
+    if (q->msg_len >= 2)
+        h->last_id = (uint16_t)(q->msg[0] << 8 | q->msg[1]);
     if (!h->hold || !(h->last_id & ECHO_ID_HELD) || h->n_held == ECHO_HELD_MAX) {
         echo_reply(h, q, q->msg, q->msg_len);
         return;

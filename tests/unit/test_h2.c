@@ -496,7 +496,8 @@ static void assert_reset(struct rig *g, uint32_t id, uint32_t code)
     uint8_t p[8];
 
     assert_int_equal(frames_out(g, NGHTTP2_RST_STREAM, id, p, NULL), 1);
-    assert_int_equal((uint32_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3], code);
+    assert_int_equal((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3],
+                     code);
 }
 
 /* A 200 went out: HEADERS and DATA with END_STREAM. */
