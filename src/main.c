@@ -256,7 +256,7 @@ static void print_usage(FILE *out)
           "                     if there is one)\n"
           "  -t, --test         check the configuration, tell each fault, and exit\n"
           "  -p, --print        print the effective configuration and exit\n"
-          "  -v, --verbose      log more; twice for even more\n"
+          "  -v, --verbose      log debugging lines too, which may name queries and clients\n"
           "      --version      print the version and exit\n"
           "  -h, --help         print this and exit\n\n"
           "Instead of running a server:\n"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# options.sh - every option is in pith.yaml(5) with its default and in the example configuration,
-# and neither has others.
+# options.sh - every key is in pith.yaml(5) with its default and in the example configuration, and
+# neither has others; every option of the command line is in pithd(8).
 set -u
 manual=$top_srcdir/man/pith.yaml.5
 example=$top_srcdir/contrib/pith.yaml
@@ -47,9 +47,14 @@ for key in $(sed -n '/^\.SH OPTIONS/,/^\.SH EXAMPLES/p' "$manual" | grep -A 1 '^
         fault "man/pith.yaml.5 has $key, which is no option"
 done
 
+pithd=$top_builddir/pithd
+for option in $("$pithd" --help | grep -oE -e '--[a-z-]+' | sort -u); do
+    sed 's/\\-/-/g' "$top_srcdir/man/pithd.8" | grep -qwF -e "$option" ||
+        fault "man/pithd.8 does not have $option"
+done
+
 # The example is good as it is. With all that is commented out in force ("#key", "#  key"; text is
 # "# Text") only what this machine lacks is wrong: certificates, folders, users.
-pithd=$top_builddir/pithd
 copy=$(mktemp) || exit 99
 trap 'rm -f "$copy"' EXIT
 told=$("$pithd" -t -c "$example" 2>&1) || fault "$told"
