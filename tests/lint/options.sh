@@ -49,7 +49,7 @@ done
 
 pithd=$top_builddir/pithd
 for option in $("$pithd" --help | grep -oE -e '--[a-z-]+' | sort -u); do
-    sed 's/\\-/-/g' "$top_srcdir/man/pithd.8" | grep -qwF -e "$option" ||
+    sed -e 's/\\f[BIR]/ /g' -e 's/\\-/-/g' "$top_srcdir/man/pithd.8" | grep -qwF -e "$option" ||
         fault "man/pithd.8 does not have $option"
 done
 
