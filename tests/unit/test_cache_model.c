@@ -454,8 +454,10 @@ static void run_regime(const struct regime *regime)
         operate(x);
         if (x->op % 256 == 0)
             look_at_evictions(x);
-        if ((x->op < 2000 || x->op % regime->check_every == 0) && !cache_check(x->cache))
-            stop(x, "the invariants of a page do not hold");
+        char why[200];
+        if ((x->op < 2000 || x->op % regime->check_every == 0) &&
+            !cache_check(x->cache, why, sizeof why))
+            stop(x, why);
     }
     print_message(
         "%s: seed %llu, %llu operations: %llu hits, %llu stale, %llu misses, %llu puts, "
