@@ -3,11 +3,16 @@
  * Each engine runs in a child process of its own, one after the other and run by run, so that
  * resident memory is the engine's alone and noise of the machine falls on all of them. A run:
  *
- *   fill     entries 0..N-1 go in                          insert, loss, bytes an entry while
- * filling random   all N are asked for in random order           lookup_random hot      1000 of
- * them, over and over                   lookup_hot miss     names that were never put miss
- *   evict    N/2 more to fill up, then N/2 more, timed     insert while evicting
- *   full     what is still answered of all that was put    bytes an entry when full
+ *   fill    entries 0..N-1 go in                        insert, loss, bytes an entry
+ *   random  all N are asked for in random order         lookup_random
+ *   hot     1000 of them, over and over                 lookup_hot
+ *   miss    names that were never put                   miss
+ *   evict   N/2 more to fill up, N/2 more timed         insert while evicting
+ *   full    what is still there of all that was put     bytes an entry when full
+ *
+ * entries_at_loss: how many there were when 0.15 % of what had been put was evicted, and
+ * ratio_at_loss the resident octets for them: the size a cache of any --cache-bytes needs for
+ * so small a loss.
  *
  * Answers of the random pass are compared, record by record, with what was put (a sample). One
  * JSON line a run, then one with the medians. Lookup times are medians of batches of 256;
@@ -43,6 +48,8 @@
     X(evicting_inserts_per_s)                                                                  \
     X(resident_full)                                                                           \
     X(entries_full)                                                                            \
+    X(entries_at_loss)                                                                         \
+    X(ratio_at_loss)                                                                           \
     X(raw_bytes_full)                                                                          \
     X(bytes_per_entry_full)                                                                    \
     X(ratio_full)                                                                              \
@@ -81,14 +88,27 @@ struct run {
     struct measure_batches *times;
     uint8_t *out;
     double raw; /* an entry */
+    uint64_t watch_next;
     double f[FIGURE_COUNT];
 };
+
+/* Remembers how many entries there were when 0.15 % of them had been evicted. */
+static void watch_loss(struct run *r, uint64_t entries)
+{
+    if (entries < r->watch_next || r->f[F_entries_at_loss] > 0)
+        return;
+    r->watch_next = entries + r->o->entries / 200;
+    uint64_t lost = r->e->evictions(r->engine);
+    if ((double)lost >= 0.0015 * (double)entries)
+        r->f[F_entries_at_loss] = (double)(entries - lost);
+}
 
 /* Puts entries from..to-1; returns CPU nanoseconds an entry. */
 static double put_range(struct run *r, uint64_t from, uint64_t to)
 {
     uint64_t cpu = 0;
     for (uint64_t i = from; i < to;) {
+        watch_loss(r, i);
         batch_clear(r->batch);
         while (i < to && batch_add(r->batch, &r->o->workload, i))
             i++;
@@ -210,6 +230,8 @@ static void measure_full(struct run *r, size_t before)
     r->f[F_bytes_per_entry_full] = r->f[F_resident_full] / n;
     r->f[F_ratio_full] = r->f[F_resident_full] / raw;
     r->f[F_ratio_to_cap_full] = (double)r->o->cache_bytes / raw;
+    if (r->f[F_entries_at_loss] > 0)
+        r->f[F_ratio_at_loss] = r->f[F_resident_full] / r->f[F_entries_at_loss] / r->raw;
 }
 
 static void run_engine(struct run *r)
