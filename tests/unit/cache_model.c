@@ -64,6 +64,11 @@ static void drop_place(struct model_key *k, const struct slot *place)
     }
 }
 
+static bool is_shared(const struct slot *s)
+{
+    return s->kind == SLOT_PLAIN || s->kind == SLOT_FOR_ALL;
+}
+
 /* A failure does not replace an answer that may still be given. */
 static bool kept_against_failure(const struct slot *s, const struct cache_put_options *o)
 {
@@ -85,21 +90,25 @@ void model_put(struct model *m, struct model_key *k, const struct cache_key *key
         abort();
     place(s, key, options->scope);
     s->sure = true;
+    bool both = false;
     forget_refreshes(k);
     for (struct slot *o = k->slots; o != NULL; o = o->next) {
         if (options->failure && kept_against_failure(o, options)) {
-            if (same_place(o, s)) {
+            if (same_place(o, s) && o->sure) {
                 slot_free(s);
                 return;
             }
+            if (same_place(o, s))
+                both = true; /* `o` may have been replaced long ago, or not */
             s->sure = false; /* whether it counts for this place is the cache's to say */
         }
-        if (o->kind != SLOT_SCOPED && s->kind != SLOT_SCOPED)
-            o->sure = false; /* one place or several is the cache's to say */
+        if (is_shared(o) && is_shared(s))
+            o->sure = false; /* one place or two is the cache's to say */
         if (o->kind == SLOT_SCOPED && s->kind == SLOT_SCOPED && o->bits == s->bits)
             o->sure = o->sure && !bits_equal(o->net.ip, s->net.ip, s->bits);
     }
-    drop_place(k, s);
+    if (!both)
+        drop_place(k, s);
     s->evictions = m->evictions;
     s->number = ++m->puts;
     s->put_s = options->now_s;
@@ -148,12 +157,16 @@ static bool serves(const struct slot *s, const struct cache_key *key)
     }
 }
 
-/* Longer prefixes first, then the later put. */
+/* Longer prefixes first, then what was got in the same way, then the later put. */
 static bool better(const struct slot *a, const struct slot *b)
 {
     unsigned a_bits = a->kind == SLOT_SCOPED ? 1u + a->bits : 0;
     unsigned b_bits = b->kind == SLOT_SCOPED ? 1u + b->bits : 0;
-    return a_bits != b_bits ? a_bits > b_bits : a->number > b->number;
+    if (a_bits != b_bits)
+        return a_bits > b_bits;
+    if ((a->kind == SLOT_OPTOUT) != (b->kind == SLOT_OPTOUT))
+        return a->kind == SLOT_OPTOUT;
+    return a->number > b->number;
 }
 
 /* The best slot behind `after` (NULL: the best of all) that serves the key. */

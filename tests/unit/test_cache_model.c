@@ -62,6 +62,7 @@ static bool rare(struct run *x, uint32_t one_in)
 
 static void stop(const struct run *x, const char *what)
 {
+    unlink(x->path);
     fail_msg("%s: seed %llu, operation %llu, now %u: %s", x->regime->name,
              (unsigned long long)x->seed, (unsigned long long)x->op, x->now_s, what);
 }
@@ -331,17 +332,25 @@ static bool each_walked(void *arg, const struct cache_entry_info *info)
                              .qtype = info->qtype,
                              .dnssec_ok = info->dnssec_ok,
                              .checking_disabled = info->checking_disabled};
+    const struct model_key *known = NULL;
     memcpy(like.qname, info->qname, info->qname_len);
     for (size_t i = 0; i < x->model.n_keys; i++) {
         const struct model_key *k = &x->model.keys[i];
         if (!same_question(k, &like))
             continue;
+        known = k;
         for (const struct slot *s = k->slots; s != NULL; s = s->next) {
             if (s->put_s + s->life_s - x->now_s == info->life_left_s && s->rcode == info->rcode)
                 return true;
         }
         break;
     }
+    fprintf(stderr, "type %u, %zu octets of name, RCODE %u, %lld left, %zu octets\n",
+            info->qtype, info->qname_len, info->rcode, (long long)info->life_left_s,
+            info->bytes);
+    if (known != NULL)
+        model_print(known, &(struct cache_key){.qname = known->qname},
+                    &(struct cache_get_options){.now_s = x->now_s});
     stop(x, "the walk shows an entry that was not put");
     return false;
 }
