@@ -102,7 +102,10 @@ endif
 fuzz_cache_libs = cache/libcache.a src/dns/libdns.a src/core/libcore.a -lpthread
 fuzz_cache_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests -I$(top_srcdir)/tests/fuzz
 fuzz_cache_plain = tests/unit/plain.c tests/unit/plain.h
-fuzz_cache_replays = tests/fuzz/replay_cache tests/fuzz/replay_namecode
+fuzz_snapshot_made = $(fuzz_cache_plain) tests/unit/made.c tests/unit/made.h \
+	tests/bench/workload.c tests/bench/workload.h
+fuzz_cache_replays = tests/fuzz/replay_cache tests/fuzz/replay_namecode \
+	tests/fuzz/replay_snapshot
 check_PROGRAMS += $(fuzz_cache_replays)
 TESTS += $(fuzz_cache_replays)
 tests_fuzz_replay_cache_SOURCES = tests/fuzz/fuzz_cache.c $(fuzz_driver) $(fuzz_cache_plain)
@@ -110,8 +113,12 @@ tests_fuzz_replay_cache_CPPFLAGS = $(fuzz_cache_cppflags)
 tests_fuzz_replay_cache_LDADD = $(fuzz_cache_libs)
 tests_fuzz_replay_namecode_SOURCES = tests/fuzz/fuzz_namecode.c $(fuzz_driver)
 tests_fuzz_replay_namecode_LDADD = $(fuzz_cache_libs)
+tests_fuzz_replay_snapshot_SOURCES = tests/fuzz/fuzz_snapshot.c $(fuzz_driver) \
+	$(fuzz_snapshot_made)
+tests_fuzz_replay_snapshot_CPPFLAGS = $(fuzz_cache_cppflags)
+tests_fuzz_replay_snapshot_LDADD = $(fuzz_cache_libs) -lm
 if FUZZING
-fuzz_programs += tests/fuzz/fuzz_cache tests/fuzz/fuzz_namecode
+fuzz_programs += tests/fuzz/fuzz_cache tests/fuzz/fuzz_namecode tests/fuzz/fuzz_snapshot
 tests_fuzz_fuzz_cache_SOURCES = tests/fuzz/fuzz_cache.c tests/fuzz/fuzz.h $(fuzz_cache_plain)
 tests_fuzz_fuzz_cache_CPPFLAGS = $(fuzz_cache_cppflags)
 tests_fuzz_fuzz_cache_LDADD = $(fuzz_cache_libs)
@@ -119,6 +126,11 @@ tests_fuzz_fuzz_cache_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_namecode_SOURCES = tests/fuzz/fuzz_namecode.c tests/fuzz/fuzz.h
 tests_fuzz_fuzz_namecode_LDADD = $(fuzz_cache_libs)
 tests_fuzz_fuzz_namecode_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_snapshot_SOURCES = tests/fuzz/fuzz_snapshot.c tests/fuzz/fuzz.h \
+	$(fuzz_snapshot_made)
+tests_fuzz_fuzz_snapshot_CPPFLAGS = $(fuzz_cache_cppflags)
+tests_fuzz_fuzz_snapshot_LDADD = $(fuzz_cache_libs) -lm
+tests_fuzz_fuzz_snapshot_LDFLAGS = $(fuzz_ldflags)
 endif
 
 # What libFuzzer finds of interest goes to fuzz-work/ in the build tree, not into the corpus.

@@ -102,7 +102,7 @@ void model_put(struct model *m, struct model_key *k, const struct cache_key *key
                 both = true; /* `o` may have been replaced long ago, or not */
             s->sure = false; /* whether it counts for this place is the cache's to say */
         }
-        if (is_shared(o) && is_shared(s))
+        if ((is_shared(o) && is_shared(s)) || (o->kind == SLOT_OPTOUT && s->kind == SLOT_PLAIN))
             o->sure = false; /* one place or two is the cache's to say */
         if (o->kind == SLOT_SCOPED && s->kind == SLOT_SCOPED && o->bits == s->bits)
             o->sure = o->sure && !bits_equal(o->net.ip, s->net.ip, s->bits);
