@@ -28,6 +28,7 @@ src_libpith_a_SOURCES += \
 	src/cookie.c \
 	src/inflight.c src/inflight.h \
 	src/local.c src/local.h \
+	src/loopcheck.c src/loopcheck.h \
 	src/proxy.c src/proxy.h \
 	src/ratelimit.c src/ratelimit.h \
 	src/respond.c src/respond.h \

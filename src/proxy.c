@@ -22,6 +22,7 @@
 #include "dns/edns.h"
 #include "inflight.h"
 #include "local.h"
+#include "loopcheck.h"
 #include "ratelimit.h"
 #include "respond.h"
 #include "stalequeue.h"
@@ -345,6 +346,11 @@ static void answer_question(struct proxy *p, struct query *q, struct asker *a)
     choose_subnet(p->config, a);
     if (answer_local(p, q, a))
         return;
+    if (loopcheck_note(a->qname, a->qname_len)) {
+        respond_rcode(&p->out, q, a, DNS_RCODE_REFUSED, DNS_EDE_OTHER, "a forwarding loop",
+                      QUERY_ANSWER);
+        return;
+    }
     key = asker_key(a);
     outcome = lookup(p, &key, &c);
     if (outcome == CACHE_HIT) {

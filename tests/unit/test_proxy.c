@@ -15,6 +15,7 @@
 #include "dns/edns.h"
 #include "dns/name.h"
 #include "fake_upstream.h"
+#include "loopcheck.h"
 #include "proxy.h"
 
 struct client {
@@ -738,6 +739,24 @@ static void test_padding(void **state)
     }
 }
 
+/* The name of a probe that comes back is answered here and noted. */
+static void test_loop(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t name[DNS_NAME_MAX];
+    char text[NAME_TEXT_SIZE];
+    size_t len = loopcheck_name(name, 7);
+
+    ASK(f, name_to_text(name, len, text), RR_NS);
+    assert_int_equal(f->c->reply.rcode, DNS_RCODE_REFUSED);
+    assert_int_equal(fake_n_asks, 0);
+    assert_true(loopcheck_seen_ms(7) > 0);
+    assert_int_equal(loopcheck_seen_ms(6), 0);
+    text[20] ^= 1; /* another secret */
+    ASK(f, text, RR_NS);
+    assert_int_equal(fake_n_asks, 1);
+}
+
 static void test_overload(void **state)
 {
     struct fixture *f = *state;
@@ -791,6 +810,7 @@ int main(void)
         T(test_strays),
         T(test_wrong_subnet),
         T(test_padding),
+        T(test_loop),
         T(test_overload),
         T(test_rate),
     };
