@@ -363,7 +363,7 @@ static void usage(FILE *f)
     fputs(
         "usage: bench_cache [--entries N] [--cache-bytes N] [--ratio R] [--mix MIX] [--seed "
         "N]\n"
-        "                   [--runs N] [--only ENGINE] [--threads | --fixed]\n"
+        "                   [--runs N] [--only ENGINE] [--threads | --snapshot | --fixed]\n"
         "  --mix      w, w-realistic, names, ecs, negative, large, lone-a\n"
         "  --ratio    cache bytes as a multiple of raw bytes, when --cache-bytes is not given\n"
         "  --only     cache, packetmap or lru\n"
@@ -384,6 +384,8 @@ static bool parse_options(struct bench_options *o, int argc, char **argv)
         {"only", required_argument, NULL, 'o'},
         {"threads", no_argument, NULL, 't'},
         {"fixed", no_argument, NULL, 'f'},
+        {"snapshot", no_argument, NULL, 'p'},
+
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -414,6 +416,9 @@ static bool parse_options(struct bench_options *o, int argc, char **argv)
         case 't':
             o->threads = true;
             break;
+        case 'p':
+            o->snapshot = true;
+            break;
         case 'f':
             o->fixed = true;
             break;
@@ -438,8 +443,12 @@ int main(int argc, char **argv)
     double raw = mean_raw(&o);
     if (o.cache_bytes == 0)
         o.cache_bytes = (size_t)((double)o.entries * raw * o.ratio);
+    if (o.fixed && o.cache_bytes < CACHE_MIN_BYTES)
+        o.cache_bytes = CACHE_MIN_BYTES;
     if (o.threads)
         return bench_threads(&o);
+    if (o.snapshot)
+        return bench_snapshot(&o);
     if (o.fixed)
         return bench_fixed(&o);
     return run_all(&o, raw);

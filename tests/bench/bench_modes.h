@@ -1,4 +1,4 @@
-/* bench_modes.h - options of bench_cache and its two special modes. */
+/* bench_modes.h - options of bench_cache and its special modes. */
 #ifndef PITH_BENCH_MODES_H
 #define PITH_BENCH_MODES_H
 
@@ -11,11 +11,14 @@ struct bench_options {
     double ratio;
     size_t runs;
     const char *only; /* an engine's name; NULL: all */
-    bool threads, fixed;
+    bool threads, snapshot, fixed;
 };
 
 /* Readers and writers on cores of their own: one JSON line a run. Returns the exit status. */
 int bench_threads(const struct bench_options *o);
+
+/* Times of saving and loading: one JSON line a run. Returns the exit status. */
+int bench_snapshot(const struct bench_options *o);
 
 /* For valgrind --tool=callgrind --toggle-collect=FUNCTION: prints how many lookups of each kind
  * and inserts it makes, and makes exactly those. */

@@ -26,12 +26,12 @@ field() {
 }
 
 for mix in "$@"; do
-    lookups=$(count cache_get "$mix" --entries 20000)
+    lookups=$(count cache_get "$mix" --entries 40000)
     n_lookups=$(field lookups)
     hits=$(field hits)
-    inserts=$(count cache_put "$mix" --entries 20000)
+    inserts=$(count cache_put "$mix" --entries 40000)
     n_inserts=$(field inserts)
-    evicting=$(count cache_put "$mix" --entries 40000 --ratio 0.6)
+    evicting=$(count cache_put "$mix" --entries 80000 --ratio 0.6)
     n_evicting=$(field inserts)
     printf '{"bench": "instructions", "mix": "%s", "lookups": %d, "hits": %d, "lookup": %d, "insert": %d, "insert_half_evicting": %d}\n' \
         "$mix" "$n_lookups" "$hits" $((lookups / n_lookups)) $((inserts / n_inserts)) \

@@ -39,6 +39,7 @@ bench-cache: tests/bench/bench_cache$(EXEEXT) tests/bench/bench_hitrate$(EXEEXT)
 	done
 	tests/bench/bench_cache --entries 10000 --runs $(BENCH_RUNS) --mix large
 	tests/bench/bench_cache --entries $(BENCH_ENTRIES) --runs $(BENCH_RUNS) --threads
+	tests/bench/bench_cache --entries $(BENCH_ENTRIES) --runs $(BENCH_RUNS) --snapshot
 	tests/bench/bench_hitrate
 	-@if command -v valgrind >/dev/null; then \
 	    $(SHELL) $(top_srcdir)/tests/bench/count_instructions.sh tests/bench/bench_cache; fi
