@@ -126,7 +126,8 @@ static bool subnet_fits(const struct upstream_query *q, const struct dns_reply *
 /* FORMERR without OPT, and often without the question (RFC 6891 7). */
 static bool knows_no_edns(const struct upstream_query *q, const uint8_t *msg, size_t len)
 {
-    return !q->plain && (msg[3] & DNS_RCODE) == DNS_RCODE_FORMERR && dns_read16(msg + 10) == 0 &&
+    return !q->plain && (msg[3] & DNS_RCODE) == DNS_RCODE_FORMERR &&
+           dns_read16(msg + 10) == 0 &&
            (len == DNS_HEADER_SIZE ? dns_read16(msg + 4) == 0 : question_fits(q, msg, len));
 }
 

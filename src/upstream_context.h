@@ -47,7 +47,7 @@ struct upstream_query {
     uint16_t qtype;
     bool dnssec_ok, checking_disabled;
     bool exact_case;          /* UDP: a reply in another case is not believed */
-    bool plain;                /* no OPT record: no DO, no subnet, 512 octets over UDP */
+    bool plain;               /* no OPT record: no DO, no subnet, 512 octets over UDP */
     const struct ecs *subnet; /* NULL: none; lives as long as the query */
     uint32_t timeout_ms;      /* streams: when getdns gives up */
 

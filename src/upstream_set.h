@@ -62,7 +62,7 @@ struct upstream {
     uint64_t end_us;
     struct upstream_try *waiting, *waiting_last;
     uint64_t plain_until_us; /* it does not know EDNS: asked without until then */
-    bool mangles_case; /* its replies do not keep the case of the question */
+    bool mangles_case;       /* its replies do not keep the case of the question */
     bool logged_down;
     ev_timer timer;  /* of the probe */
     unsigned probes; /* probes open */

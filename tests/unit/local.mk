@@ -100,6 +100,7 @@ EXTRA_DIST += \
 upstream_tests = \
 	tests/unit/test_upstream \
 	tests/unit/test_upstream_dark \
+	tests/unit/test_upstream_fuzz \
 	tests/unit/test_upstream_health \
 	tests/unit/test_upstream_matrix \
 	tests/unit/test_upstream_mem
@@ -117,6 +118,9 @@ tests_unit_test_upstream_LDADD = $(upstream_test_ldadd)
 tests_unit_test_upstream_dark_SOURCES = tests/unit/test_upstream_dark.c $(upstream_test_support)
 tests_unit_test_upstream_dark_CPPFLAGS = $(upstream_test_cppflags)
 tests_unit_test_upstream_dark_LDADD = $(upstream_test_ldadd)
+tests_unit_test_upstream_fuzz_SOURCES = tests/unit/test_upstream_fuzz.c $(upstream_test_support)
+tests_unit_test_upstream_fuzz_CPPFLAGS = $(upstream_test_cppflags)
+tests_unit_test_upstream_fuzz_LDADD = $(upstream_test_ldadd)
 tests_unit_test_upstream_health_SOURCES = tests/unit/test_upstream_health.c
 tests_unit_test_upstream_health_LDADD = src/libpith.a $(CMOCKA_LIBS)
 tests_unit_test_upstream_mem_SOURCES = tests/unit/test_upstream_mem.c

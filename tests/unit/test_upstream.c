@@ -167,6 +167,8 @@ static void flags_and_options_are_sent(void **state)
             assert_int_equal(seen.edns_version, 0);
             assert_true(seen.udp_size == (t == 0 ? 1232 : 65535));
             assert_int_equal(query_do(&seen), i & 1);
+            if (transports[t] == FAKE_TLS)
+                assert_int_equal(n % 128, 0); /* RFC 8467 4.1 */
             size_t len = 0;
             const uint8_t *option =
                 edns_option(seen.options, seen.options_len, DNS_OPTION_ECS, &len);

@@ -1,5 +1,5 @@
-/* test_upstream_dark.c - one of two upstreams goes dark under 200 questions a second: after the first second
- * the slowest percent is hardly slower than before. Prints the figures. */
+/* test_upstream_dark.c - one of two upstreams goes dark under 200 questions a second: after the
+ * first second the slowest percent is hardly slower than before. Prints the figures. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@ enum {
     PHASE_MS = 1200,
     ANSWER_MS = 20,
     ASKS_MAX = 4000,
-    ATTEMPTS = 4,     /* on a machine that has other things to do */
+    ATTEMPTS = 4, /* on a machine that has other things to do */
     SLACK_PERCENT = 130,
-    SLACK_MS = 5,     /* timers and the scheduler */
+    SLACK_MS = 5, /* timers and the scheduler */
 };
 
 static struct outcome asks[ASKS_MAX];
@@ -44,7 +44,8 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The 99th percentile of what was asked from `from` on; SIZE_MAX when one had no good answer. */
+/* The 99th percentile of what was asked from `from` on; SIZE_MAX when one had no good answer.
+ */
 static uint64_t p99_ms(size_t from, size_t to)
 {
     static uint64_t ms[ASKS_MAX];

@@ -51,7 +51,8 @@ struct fake {
     _Atomic unsigned slow_ms, certificate, queries, connections, loopback;
     _Atomic bool stop, close_all;
     struct conn conns[CONNS];
-    unsigned serials, dice;
+    unsigned serials;
+    _Atomic unsigned dice;
     long dribbled_ms; /* DRIBBLE: when the last byte is due */
     struct later *laters;
     uint8_t held[HELD][2 + REPLY_MAX]; /* COALESCE */
@@ -329,6 +330,193 @@ static size_t make_reply(const uint8_t *q, size_t len, enum fake_mode mode, bool
     return add_a(out, end, 1);
 }
 
+static unsigned roll(struct fake *f, unsigned sides)
+{
+    f->dice = f->dice * 1103515245 + 12345;
+    return (f->dice >> 16) % sides;
+}
+
+/* A reply with records of many kinds, compressed. */
+static size_t rich_reply(uint8_t *out, size_t len)
+{
+    static const uint8_t more[] = {/* CNAME www.<qname> */ 0xc0,
+                                   12,
+                                   0,
+                                   5,
+                                   0,
+                                   1,
+                                   0,
+                                   0,
+                                   0,
+                                   9,
+                                   0,
+                                   6,
+                                   3,
+                                   'w',
+                                   'w',
+                                   'w',
+                                   0xc0,
+                                   12,
+                                   /* MX */ 0xc0,
+                                   12,
+                                   0,
+                                   15,
+                                   0,
+                                   1,
+                                   0,
+                                   0,
+                                   0,
+                                   9,
+                                   0,
+                                   4,
+                                   0,
+                                   10,
+                                   0xc0,
+                                   12,
+                                   /* TXT */ 0xc0,
+                                   12,
+                                   0,
+                                   16,
+                                   0,
+                                   1,
+                                   0,
+                                   0,
+                                   0,
+                                   9,
+                                   0,
+                                   4,
+                                   3,
+                                   'a',
+                                   'b',
+                                   'c',
+                                   /* SRV */ 0xc0,
+                                   12,
+                                   0,
+                                   33,
+                                   0,
+                                   1,
+                                   0,
+                                   0,
+                                   0,
+                                   9,
+                                   0,
+                                   8,
+                                   0,
+                                   1,
+                                   0,
+                                   2,
+                                   0,
+                                   53,
+                                   0xc0,
+                                   12,
+                                   /* SOA */ 0xc0,
+                                   12,
+                                   0,
+                                   6,
+                                   0,
+                                   1,
+                                   0,
+                                   0,
+                                   0,
+                                   9,
+                                   0,
+                                   24,
+                                   0xc0,
+                                   12,
+                                   0xc0,
+                                   12,
+                                   0,
+                                   0,
+                                   0,
+                                   1,
+                                   0,
+                                   0,
+                                   0,
+                                   2,
+                                   0,
+                                   0,
+                                   0,
+                                   3,
+                                   0,
+                                   0,
+                                   0,
+                                   4,
+                                   0,
+                                   0,
+                                   0,
+                                   5,
+                                   /* OPT with EDE, cookie */ 0,
+                                   0,
+                                   41,
+                                   4,
+                                   208,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   18,
+                                   0,
+                                   15,
+                                   0,
+                                   2,
+                                   0,
+                                   22,
+                                   0,
+                                   10,
+                                   0,
+                                   8,
+                                   1,
+                                   2,
+                                   3,
+                                   4,
+                                   5,
+                                   6,
+                                   7,
+                                   8};
+    memcpy(out + len, more, sizeof more);
+    out[7] = (uint8_t)(out[7] + 4);
+    out[9] = 1;
+    out[11] = 1;
+    return len + sizeof more;
+}
+
+/* Changes octets, cuts, lengthens; often leaves it alone. Not the ID, mostly: else nobody
+ * looks. */
+static size_t mutate(struct fake *f, uint8_t *msg, size_t len)
+{
+    if (roll(f, 2))
+        len = rich_reply(msg, len);
+    if (roll(f, f->transport == FAKE_UDP ? 3 : 6) > 1)
+        return len; /* enough good ones that nobody thinks the upstream is down */
+    for (unsigned n = 1 + roll(f, 4); n; n--) {
+        size_t at = roll(f, 20) ? 2 + roll(f, (unsigned)len - 2) : roll(f, (unsigned)len);
+        switch (roll(f, 5)) {
+        case 0:
+            msg[at] = (uint8_t)roll(f, 256);
+            break;
+        case 1:
+            msg[at] ^= (uint8_t)(1U << roll(f, 8));
+            break;
+        case 2:
+            msg[at] = (uint8_t)(0xc0 | (msg[at] & 3));
+            break;
+        case 3:
+            msg[at] = roll(f, 2) ? 0 : 0xff;
+            break;
+        default:
+            if (roll(f, 4) == 0 && at > 12)
+                len = at;
+        }
+    }
+    if (roll(f, 20) == 0) {
+        size_t more = roll(f, 1500);
+        memset(msg + len, (int)roll(f, 256), more);
+        len += more;
+    }
+    return len;
+}
+
 static void frame(uint8_t *out, size_t len)
 {
     out[0] = (uint8_t)(len >> 8);
@@ -361,6 +549,8 @@ static void udp_query(struct fake *f)
     size_t len = make_reply(q, (size_t)n, mode, true, out);
     if (f->loopback && mode == FAKE_OK)
         memcpy(out + len - 4, (uint8_t[]){127, 0, 0, (uint8_t)f->loopback}, 4);
+    if (mode == FAKE_MUTATED)
+        len = mutate(f, out, len);
     int fd = mode == FAKE_WRONG_SOURCE ? f->other_udp : f->udp;
     if (mode == FAKE_SLOW)
         later(f, NULL, &from, out, len, (long)f->slow_ms);
@@ -392,7 +582,11 @@ static void stream_query(struct fake *f, struct conn *c, const uint8_t *q, size_
         return;
     }
     size_t n = make_reply(q, len, mode, false, out + 2);
+    if (mode == FAKE_MUTATED)
+        n = mutate(f, out + 2, n);
     frame(out, n);
+    if (mode == FAKE_MUTATED && roll(f, 60) == 0)
+        out[roll(f, 2)] ^= (uint8_t)roll(f, 256);
     n += 2;
     switch (mode) {
     case FAKE_SLOW:
@@ -636,6 +830,11 @@ void fake_answer_loopback(struct fake *f, unsigned last)
 void fake_use_certificate(struct fake *f, unsigned number)
 {
     f->certificate = number;
+}
+
+void fake_seed(struct fake *f, unsigned seed)
+{
+    f->dice = seed;
 }
 
 void fake_close_connections(struct fake *f)

@@ -31,7 +31,8 @@ enum fake_transport { FAKE_UDP, FAKE_TCP, FAKE_TLS };
     X(DRIBBLE, "slow bytes")                                                                   \
     X(WRONG_SUBNET, "wrong client subnet")                                                     \
     X(UNKNOWN, "answers nobody asked for")                                                     \
-    X(NO_EDNS, "no EDNS")
+    X(NO_EDNS, "no EDNS")                                                                      \
+    X(MUTATED, "mutated replies")
 
 enum fake_mode {
 #define FAKE_ENUM(symbol, text) FAKE_##symbol,
@@ -65,6 +66,9 @@ void fake_answer_loopback(struct fake *f, unsigned last);
 void fake_use_certificate(struct fake *f, unsigned number);
 /* Ends all connections in good order. */
 void fake_close_connections(struct fake *f);
+
+/* Seed of MUTATED. */
+void fake_seed(struct fake *f, unsigned seed);
 
 /* Counters. */
 unsigned fake_queries(const struct fake *f);
