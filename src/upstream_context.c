@@ -337,9 +337,8 @@ static void on_tail(struct upstream_loop *l)
 }
 
 /* The one thing that getdns says nowhere but in its log. */
-__attribute__((format(printf, 4, 0)))
-static void log_cb(void *arg, uint64_t systems, getdns_loglevel_type level, const char *fmt,
-                   va_list ap)
+__attribute__((format(printf, 4, 0))) static void
+log_cb(void *arg, uint64_t systems, getdns_loglevel_type level, const char *fmt, va_list ap)
 {
     (void)systems;
     (void)level;

@@ -1,14 +1,23 @@
 /* upstream_mem.c - the memory that getdns works in. See upstream_mem.h.
  *
- *      block:  | header 16 octets: class, size | what the caller sees ... |
+ *      block:  | header 16 octets: class, size | what the caller sees ... | slack of read
+ * buffers |
  *
- * Classes 1..16 are 32 octets apart up to 512, then the sizes double up to 16 KiB. What is
- * larger goes to malloc() as class 0. A free block holds the pointer to the next one in the
- * caller's part.
+ * Classes 1..16 are 32 octets apart up to 512, then the sizes double up to 16 KiB; one more is
+ * for read buffers. What is larger goes to malloc() as class 0. A free block holds the pointer
+ * to the next one in the caller's part.
+ *
+ * Slack: the parser of getdns 1.6.0 believes the RDLENGTH of a record at the end of a malformed
+ * reply, and reads up to 64 KiB behind the message. Datagrams are checked before it sees them,
+ * but what comes over a stream it decrypts and parses itself. Such a message lies in a buffer
+ * of 4 KiB, doubled until it fits, and nothing else of getdns has just those sizes: so buffers
+ * of these sizes get as much behind them as can be read, and the octets go no further than a
+ * dict that nobody looks at.
  *
  * Builds with a sanitizer use malloc() for everything, so that a use after free is seen. */
 #include "upstream_mem.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +26,13 @@
 
 enum {
     STEP = 32,
-    SMALL = 16,              /* classes of one step each */
-    CLASSES = SMALL + 5 + 1, /* 1 KiB .. 16 KiB, and class 0 */
+    SMALL = 16,       /* classes of one step each */
+    READ = SMALL + 6, /* read buffers of the first size; before it 1 KiB .. 16 KiB */
+    CLASSES,
     CHUNK_SIZE = 256 * 1024,
+    READ_SIZE = 4096,
+    READ_SIZE_MAX = 65536,
+    SLACK = 65536 + 1024, /* RDLENGTH, and what may come before the rdata */
 };
 
 struct block {
@@ -58,6 +71,13 @@ void upstream_mem_destroy(struct upstream_mem *m)
     free(m);
 }
 
+/* What has to be readable behind a block of n octets. */
+static size_t slack(size_t n)
+{
+    bool power = (n & (n - 1)) == 0;
+    return power && n >= READ_SIZE && n <= READ_SIZE_MAX ? SLACK : 0;
+}
+
 static unsigned class_of(size_t n)
 {
 #ifdef PITH_SANITIZER
@@ -66,8 +86,10 @@ static unsigned class_of(size_t n)
 #else
     if (n <= STEP * SMALL)
         return n ? (unsigned)((n + STEP - 1) / STEP) : 1;
+    if (slack(n))
+        return n == READ_SIZE ? READ : 0;
     size_t size = 2 * STEP * SMALL;
-    for (unsigned c = SMALL + 1; c < CLASSES; c++, size *= 2)
+    for (unsigned c = SMALL + 1; c < READ; c++, size *= 2)
         if (n <= size)
             return c;
     return 0;
@@ -76,6 +98,8 @@ static unsigned class_of(size_t n)
 
 static size_t class_size(unsigned c)
 {
+    if (c == READ)
+        return READ_SIZE;
     return c <= SMALL ? (size_t)c * STEP : (size_t)(STEP * SMALL) << (c - SMALL);
 }
 
@@ -102,7 +126,7 @@ void *upstream_mem_malloc(void *mem, size_t n)
     unsigned c = class_of(n);
     struct block *b;
     if (c == 0) {
-        if (n > SIZE_MAX - sizeof *b || !(b = malloc(sizeof *b + n)))
+        if (n > SIZE_MAX - sizeof *b - SLACK || !(b = malloc(sizeof *b + n + slack(n))))
             return NULL;
         b->size = n;
     } else if (m->free[c]) {
@@ -110,7 +134,7 @@ void *upstream_mem_malloc(void *mem, size_t n)
         memcpy(&m->free[c], p, sizeof m->free[c]);
         return p;
     } else {
-        if (!(b = carve(m, sizeof *b + class_size(c))))
+        if (!(b = carve(m, sizeof *b + class_size(c) + (c == READ ? SLACK : 0))))
             return NULL;
         b->size = class_size(c);
     }

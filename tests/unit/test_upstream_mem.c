@@ -89,6 +89,26 @@ static void freed_blocks_are_used_again(void **state)
     upstream_mem_destroy(m);
 }
 
+/* Buffers of the sizes that messages are read into: what lies behind may be read. */
+static void read_buffers_have_slack(void **state)
+{
+    (void)state;
+    struct upstream_mem *m = upstream_mem_create();
+    static uint8_t copy[65536 + 65536 + 1024];
+    for (size_t n = 4096; n <= 65536; n *= 2) {
+        uint8_t *p = upstream_mem_malloc(m, 4096);
+        p[0] = 1;
+        p[4095] = 2;
+        p = upstream_mem_realloc(m, p, n);
+        assert_non_null(p);
+        memcpy(copy, p, n + 65536 + 1024); /* a sanitizer would see it */
+        assert_int_equal(copy[0], 1);
+        assert_int_equal(copy[4095], 2);
+        upstream_mem_free(m, p);
+    }
+    upstream_mem_destroy(m);
+}
+
 static void odd_sizes(void **state)
 {
     (void)state;
@@ -110,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_do_not_overlap),
         cmocka_unit_test(freed_blocks_are_used_again),
+        cmocka_unit_test(read_buffers_have_slack),
         cmocka_unit_test(odd_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
