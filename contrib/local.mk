@@ -1,6 +1,6 @@
-# contrib: example configuration, systemd unit.
+# contrib: example configuration, systemd units.
 exampledir = $(docdir)/examples
-dist_example_DATA = contrib/pith.yaml
+dist_example_DATA = contrib/pith.yaml contrib/pithd.socket
 EXTRA_DIST += contrib/pithd.service.in
 if SYSTEMD_UNIT
 systemdsystemunit_DATA = contrib/pithd.service

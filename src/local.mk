@@ -16,6 +16,7 @@ src_libpith_a_SOURCES += \
 
 # life cycle: workers, listeners, reload, drain
 src_libpith_a_SOURCES += \
+	src/activation.c src/activation.h \
 	src/privileges.c src/privileges.h \
 	src/server.c src/server.h \
 	src/sockets.c src/sockets.h \

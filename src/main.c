@@ -18,6 +18,7 @@
 #include <systemd/sd-daemon.h>
 #endif
 
+#include "activation.h"
 #include "check.h"
 #include "config.h"
 #include "core/clock.h"
@@ -204,6 +205,7 @@ static int run_server(struct config *c, const char *path)
     char error[ERROR_TEXT_SIZE];
 
     signal(SIGPIPE, SIG_IGN);
+    activation_take();
     size_t descriptors = privileges_raise_descriptors();
     if (descriptors < (size_t)c->limit_connections + DESCRIPTORS_SPARE)
         log_warning("limits.connections: only %zu descriptors can be had, for %u connections",
@@ -229,6 +231,7 @@ static int run_server(struct config *c, const char *path)
         log_error("%s", error);
         goto out;
     }
+    activation_check(c);
     ev_timer_init(&m.certificates, on_certificates, CERTIFICATES_EVERY_S, CERTIFICATES_EVERY_S);
     m.certificates.data = &m;
     ev_timer_start(m.loop, &m.certificates);

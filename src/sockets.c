@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "activation.h"
+
 enum {
     /* The kernel cuts it to net.core.somaxconn. */
     BACKLOG = 4096,
@@ -78,6 +80,8 @@ bool sockets_probe(const struct config_listener *l, char *error, size_t error_si
     size_t n = l->kind == LISTENER_DNS ? 2 : 1;
 
     for (size_t i = 0; i < n; i++) {
+        if (activation_has(&l->address, types[i]))
+            continue;
         int fd = bind_socket(&l->address, types[i], false);
         if (fd < 0)
             return fail(l, errno, error, error_size);
@@ -117,12 +121,19 @@ static void close_all(int *fds, size_t n)
     }
 }
 
+/* One that was passed to us, else one of our own among others on the address. */
+static int open_socket(const struct addr *address, int type)
+{
+    return activation_has(address, type) ? activation_open(address, type)
+                                         : bind_socket(address, type, true);
+}
+
 /* All sockets of the set on s->address; the first TCP one settles the port. errno on failure.
  */
 static bool open_all(struct socket_set *s, bool udp)
 {
     for (size_t i = 0; i < s->n; i++) {
-        s->tcp[i] = bind_socket(&s->address, SOCK_STREAM, true);
+        s->tcp[i] = open_socket(&s->address, SOCK_STREAM);
         if (s->tcp[i] < 0 || !bound_port(s->tcp[i], &s->address.port))
             return false;
         tune_tcp(s->tcp[i]);
@@ -130,7 +141,7 @@ static bool open_all(struct socket_set *s, bool udp)
             return false;
     }
     for (size_t i = 0; udp && i < s->n; i++) {
-        s->udp[i] = bind_socket(&s->address, SOCK_DGRAM, true);
+        s->udp[i] = open_socket(&s->address, SOCK_DGRAM);
         if (s->udp[i] < 0)
             return false;
     }

@@ -24,8 +24,9 @@ const char *listener_kind_name(enum listener_kind kind);
  * for addresses that overlap one that we hold ourselves. */
 bool sockets_probe(const struct config_listener *l, char *error, size_t error_size);
 
-/* Opens n sockets of each kind with SO_REUSEPORT, non-blocking. False with a line in error and
- * nothing open. Owner: the caller, sockets_close(). */
+/* Opens n sockets of each kind with SO_REUSEPORT, non-blocking; where the service manager
+ * passed one (activation.h), it is shared by all. False with a line in error and nothing open.
+ * Owner: the caller, sockets_close(). */
 bool sockets_open(struct socket_set *s, const struct config_listener *l, size_t n, char *error,
                   size_t error_size);
 

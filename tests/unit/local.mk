@@ -71,6 +71,7 @@ tests_unit_test_h2_LDADD = $(http_test_ldadd)
 
 # src: configuration, start
 config_tests = \
+	tests/unit/test_activation \
 	tests/unit/test_config \
 	tests/unit/test_privileges \
 	tests/unit/test_resolvconf \
@@ -80,6 +81,8 @@ check_PROGRAMS += $(config_tests)
 TESTS += $(config_tests)
 config_test_ldadd = src/libpith.a tls/libtls.a src/dns/libdns.a src/core/libcore.a \
 	$(CMOCKA_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(GETDNS_LIBS) $(EV_LIBS)
+tests_unit_test_activation_SOURCES = tests/unit/test_activation.c
+tests_unit_test_activation_LDADD = $(config_test_ldadd)
 tests_unit_test_config_SOURCES = tests/unit/test_config.c
 tests_unit_test_config_LDADD = $(config_test_ldadd)
 tests_unit_test_privileges_SOURCES = tests/unit/test_privileges.c
