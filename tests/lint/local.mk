@@ -9,5 +9,6 @@ dist_check_SCRIPTS += \
 	tests/lint/sources.sh
 TESTS += \
 	tests/lint/includes.sh \
-	tests/lint/options.sh
+	tests/lint/options.sh \
+	tests/lint/sources.sh
 EXTRA_DIST += tests/summary.sh
