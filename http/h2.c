@@ -72,9 +72,10 @@ struct h2 {
     uint32_t budget;
     uint64_t refilled_ms; /* when the bucket last got something for time */
     size_t held, idle_octets;
-    bool greeted;  /* the client's SETTINGS came */
-    bool draining; /* GOAWAY said: no new requests */
-    bool failed;   /* ends as soon as `out` is written */
+    bool said_settings; /* ours are in `out` */
+    bool greeted;       /* the client's SETTINGS came */
+    bool draining;      /* GOAWAY said: no new requests */
+    bool failed;        /* ends as soon as `out` is written */
 };
 
 static nghttp2_session_callbacks *callbacks;
@@ -458,6 +459,22 @@ static bool h2_on_data(struct stream *s, const uint8_t *data, size_t len, size_t
     return !c->failed;
 }
 
+/* nghttp2 ends the connection of who opens more streams than we announced and it saw
+ * acknowledged; RFC 9113 5.1.2 wants the stream refused, the others go on. So it is told a
+ * larger number, and what goes out with the first frame is the real one. Beyond the larger
+ * number the connection still ends. */
+static void announce_max_streams(struct h2 *c, uint8_t *frame, size_t len)
+{
+    enum { FIRST_ID = 9, FIRST_VALUE = 11 }; /* behind the frame header */
+
+    c->said_settings = true;
+    if (len < FIRST_VALUE + 4 || frame[3] != NGHTTP2_SETTINGS ||
+        frame[FIRST_ID + 1] != NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+        return;
+    for (int i = 0; i < 4; i++)
+        frame[FIRST_VALUE + i] = (uint8_t)(c->options->max_streams >> (24 - 8 * i));
+}
+
 static bool h2_on_flush(struct stream *s)
 {
     struct h2 *c = s->rider_state;
@@ -470,6 +487,8 @@ static bool h2_on_flush(struct stream *s)
             break;
         if (n < 0 || !buf_append(&s->out, data, (size_t)n))
             fail(c, NGHTTP2_INTERNAL_ERROR, "out of memory");
+        else if (!c->said_settings)
+            announce_max_streams(c, s->out.mem + s->out.end - n, (size_t)n);
     }
     if (c->failed)
         return false;
@@ -592,7 +611,9 @@ bool http_h2_attach(struct stream *s, void *arg)
     static nghttp2_mem mem = {NULL, mem_malloc, mem_free, mem_calloc, mem_realloc};
     const struct http_options *options = arg;
     const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options->max_streams},
+        /* the first one: announce_max_streams() */
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
+         options->max_streams < UINT32_MAX / 4 ? 2 * options->max_streams + 100 : UINT32_MAX},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, DOH_HEADERS_MAX},
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
     };

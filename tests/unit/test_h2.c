@@ -227,6 +227,7 @@ static int setup(void **state)
     nghttp2_submit_settings(g->client, 0, NULL, 0);
     pump(g);
     assert_int_equal(g->settings_acks, 1);
+    assert_int_equal(g->max_streams, 100);
     *state = g;
     return 0;
 }
@@ -632,7 +633,7 @@ static void many_at_once(void **state)
     assert_int_equal(g->carrier.s.rider->in_flight(&g->carrier.s), 0);
 }
 
-/* A stream over the limit is refused, the rest goes on. */
+/* A stream over the limit is refused, the rest goes on (RFC 9113 5.1.2). */
 static void streams_over_the_limit(void **state)
 {
     struct rig *g = *state;
@@ -641,14 +642,20 @@ static void streams_over_the_limit(void **state)
     for (uint32_t i = 0; i < 100; i++)
         raw_get(g, 2 * i + 1);
     assert_int_equal(g->handler.n_held, 100);
+    drop_out(g);
+    for (uint32_t id = 201; id < 211; id += 2) {
+        raw_get(g, id);
+        assert_reset(g, id, NGHTTP2_REFUSED_STREAM);
+    }
+    assert_false(g->carrier.ended);
     /* One is reset, but its query is still at work: no room yet. */
     raw(g, NGHTTP2_RST_STREAM, 0, 1, "\0\0\0\x08", 4);
     assert_int_equal(g->handler.n_held, 100);
-    raw_get(g, 201);
-    assert_reset(g, 201, NGHTTP2_REFUSED_STREAM);
+    raw_get(g, 211);
+    assert_reset(g, 211, NGHTTP2_REFUSED_STREAM);
     fake_release(&g->handler, 0);
     g->handler.hold = false;
-    assert_raw_usable(g, 203);
+    assert_raw_usable(g, 213);
     while (g->handler.n_held > 0)
         fake_release(&g->handler, 0);
 }
