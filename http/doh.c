@@ -446,7 +446,7 @@ static size_t digits(char *out, uint32_t n)
 #define FIELD(name, value)                                                                     \
     (struct http_field)                                                                        \
     {                                                                                          \
-        name, value, sizeof(name) - 1, sizeof(value) - 1                                       \
+        name, value, sizeof(name) - 1, sizeof(value) - 1, false                                \
     }
 
 static struct http_field cache_control(const struct doh_response *response, char *scratch)
@@ -457,6 +457,7 @@ static struct http_field cache_control(const struct doh_response *response, char
     if (response->max_age_s == 0)
         return f;
     f.value = scratch;
+    f.varies = true;
     if (response->private_answer) {
         memcpy(scratch, own, sizeof(own) - 1);
         scratch += sizeof(own) - 1;
@@ -473,27 +474,27 @@ size_t doh_fields(const struct doh_response *response, const struct http_options
                   const char *date, struct http_field *out, char *scratch)
 {
     static const struct http_field types[] = {
-        [DOH_MESSAGE] = {"content-type", "application/dns-message", 12, 23},
-        [DOH_JSON] = {"content-type", "application/dns-json", 12, 20},
-        [DOH_TEXT] = {"content-type", "text/plain; charset=utf-8", 12, 25},
+        [DOH_MESSAGE] = {"content-type", "application/dns-message", 12, 23, false},
+        [DOH_JSON] = {"content-type", "application/dns-json", 12, 20, false},
+        [DOH_TEXT] = {"content-type", "text/plain; charset=utf-8", 12, 25, false},
     };
     struct http_field *f = out;
 
     if (response->media != DOH_NO_MEDIA) {
         *f++ = types[response->media];
         *f++ = (struct http_field){"content-length", scratch, 14,
-                                   digits(scratch, (uint32_t)response->body_len)};
+                                   digits(scratch, (uint32_t)response->body_len), true};
     }
     *f++ = cache_control(response, scratch + 16);
-    *f++ = (struct http_field){"date", date, 4, HTTP_DATE_LEN};
+    *f++ = (struct http_field){"date", date, 4, HTTP_DATE_LEN, false};
     if (options->cors)
         *f++ = (struct http_field){"access-control-allow-origin", options->cors, 27,
-                                   strlen(options->cors)};
+                                   strlen(options->cors), false};
     if (response->allow)
-        *f++ = (struct http_field){"allow", response->allow, 5, strlen(response->allow)};
+        *f++ = (struct http_field){"allow", response->allow, 5, strlen(response->allow), false};
     if (response->preflight && options->cors) {
         *f++ = (struct http_field){"access-control-allow-methods", response->allow, 28,
-                                   strlen(response->allow)};
+                                   strlen(response->allow), false};
         *f++ = FIELD("access-control-allow-headers", "content-type, accept");
         *f++ = FIELD("access-control-max-age", "86400");
     }

@@ -54,6 +54,7 @@ struct doh_response {
 struct http_field {
     const char *name, *value;
     size_t name_len, value_len;
+    bool varies; /* from response to response: not worth a place in HPACK's table */
 };
 
 struct doh_request {

@@ -155,7 +155,7 @@ uint16_t h1_field_line(struct h1_head *h, const char *line, size_t len,
     }
     while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t'))
         len--;
-    *field = (struct http_field){line, value, n, len};
+    *field = (struct http_field){line, value, n, len, false};
     if (n > DOH_NAME_MAX)
         return 0;
     for (size_t i = 0; i < n; i++)

@@ -8,17 +8,24 @@
 
 #include <pthread.h>
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CLASSES = POOL_BLOCK_MAX / POOL_STEP + 1 };
+enum { CLASSES = POOL_BLOCK_MAX / POOL_STEP + 1, LARGE = 0, SCRATCH = CLASSES };
 
 /* In front of each block. */
 struct head {
-    alignas(16) size_t class; /* size in steps; 0: larger than any, `size` tells */
+    alignas(16) size_t class; /* size in steps, LARGE or SCRATCH; `size` tells for these */
     size_t size;
+};
+
+/* The scratch block lives as long as its thread or who took it, whichever is longer. */
+struct scratch {
+    alignas(16) atomic_size_t refs;
+    struct head head;
 };
 
 struct block {
@@ -28,6 +35,7 @@ struct block {
 struct pool {
     struct block *free[CLASSES];
     unsigned n[CLASSES];
+    struct scratch *scratch;
 };
 
 static _Thread_local struct pool *own;
@@ -38,6 +46,12 @@ static bool usable;
 static struct head *head_of(void *block)
 {
     return (struct head *)block - 1;
+}
+
+static void scratch_unref(struct scratch *s)
+{
+    if (s && atomic_fetch_sub(&s->refs, 1) == 1)
+        free(s);
 }
 
 /* The thread ends. */
@@ -53,6 +67,7 @@ static void destroy(void *arg)
             free(head_of(b));
         }
     }
+    scratch_unref(p->scratch);
     free(p);
 }
 
@@ -86,15 +101,38 @@ void *pool_take(size_t size)
     if (class == 0)
         class = 1;
     if (class >= CLASSES)
-        class = 0;
+        class = LARGE;
     if (size > SIZE_MAX - sizeof(*h) - POOL_STEP)
         return NULL;
-    h = malloc(sizeof(*h) + (class > 0 ? class * POOL_STEP : size));
+    h = malloc(sizeof(*h) + (class != LARGE ? class * POOL_STEP : size));
     if (!h)
         return NULL;
     h->class = class;
     h->size = size;
     return h + 1;
+}
+
+void *pool_take_scratch(size_t size)
+{
+    struct scratch *s;
+
+    if (!own)
+        create();
+    if (!own)
+        return NULL;
+    s = own->scratch;
+    if (!s) {
+        s = malloc(sizeof(*s) + size);
+        if (!s)
+            return NULL;
+        atomic_init(&s->refs, 1);
+        s->head = (struct head){.class = SCRATCH, .size = size};
+        own->scratch = s;
+    }
+    if (s->head.size != size)
+        return NULL;
+    atomic_fetch_add(&s->refs, 1);
+    return s + 1;
 }
 
 void pool_give(void *block)
@@ -105,9 +143,13 @@ void pool_give(void *block)
     if (!block)
         return;
     class = head_of(block)->class;
+    if (class == SCRATCH) {
+        scratch_unref((struct scratch *)block - 1);
+        return;
+    }
     if (!own)
         create();
-    if (class == 0 || !own || own->n[class] >= POOL_KEPT_MAX) {
+    if (!POOL_KEEPS || class == LARGE || !own || own->n[class] >= POOL_KEPT_MAX) {
         free(head_of(block));
         return;
     }
@@ -118,12 +160,14 @@ void pool_give(void *block)
 
 void *pool_resize(void *block, size_t size)
 {
+    const struct head *h;
     size_t have;
     void *bigger;
 
     if (!block)
         return pool_take(size);
-    have = head_of(block)->class > 0 ? head_of(block)->class * POOL_STEP : head_of(block)->size;
+    h = head_of(block);
+    have = h->class == LARGE || h->class == SCRATCH ? h->size : h->class * POOL_STEP;
     if (size <= have && have - size < 4 * POOL_STEP)
         return block;
     bigger = pool_take(size);

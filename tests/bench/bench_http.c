@@ -2,9 +2,11 @@
  * handler with a canned reply, so neither sockets nor TLS nor the cache are in it.
  *
  * bench_http [h2|post|h1] [REQUESTS] [BATCH]
+ * bench_http idle [SESSIONS]      memory of an HTTP/2 session that has answered and waits
  *
  * Under callgrind: --toggle-collect=server_turn counts the server's side only, without
  * start-up. */
+#include <malloc.h>
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 #include "http/http.h"
 #include "unit/http_fake.h"
 
-enum { QUERY_LEN = 45, REPLY_EXTRA = 45 };
+enum { QUERY_LEN = 45, REPLY_EXTRA = 45, LIFETIMES = 300 };
 
 static const char *const paths[] = {"/dns-query"};
 static struct fake_handler handler;
@@ -30,6 +32,13 @@ static uint64_t now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Lifetimes differ from answer to answer, as those of a cache do. */
+static void submit(struct query_handler *h, struct query *q)
+{
+    handler.max_age_s = (uint32_t)(handler.n_submitted % LIFETIMES + 1);
+    fake_submit(h, q);
 }
 
 void server_turn(const uint8_t *data, size_t len);
@@ -142,12 +151,61 @@ static void run_h2(size_t requests, size_t batch, bool post, uint8_t *query)
             NV("content-type", "application/dns-message"),
             NV("content-length", "45"),
         };
-        handler.max_age_s = (uint32_t)(i % 300 + 1);
         nghttp2_submit_request(client, NULL, nva, post ? 8 : 6, post ? &body : NULL, NULL);
         if (i % batch == batch - 1 || i == requests - 1)
             exchange();
     }
     nghttp2_session_del(client);
+}
+
+/* ---- memory */
+
+/* A preface, empty SETTINGS and a GET with some fields, as octets. */
+static size_t first_flight(uint8_t *out)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+    static const char path[] = "/dns-query?dns=AAABAAABAAAAAAAAA3d3dwdleGFtcGxlA2NvbQAAAQAB";
+    static const char rest[] = "\x41\x0f"
+                               "dns.example.net"
+                               "\x7a\x05"
+                               "bench"
+                               "\x53\x17"
+                               "application/dns-message";
+    size_t n = sizeof(preface) - 1, block;
+
+    memcpy(out, preface, n);
+    out += n;
+    block = 4 + sizeof(path) - 1 + sizeof(rest) - 1;
+    const uint8_t head[13] = {0,    0,    (uint8_t)block, NGHTTP2_HEADERS, 5, 0, 0, 0, 1,
+                              0x82, 0x87, 0x04,           sizeof(path) - 1};
+    memcpy(out, head, sizeof(head));
+    memcpy(out + sizeof(head), path, sizeof(path) - 1);
+    memcpy(out + sizeof(head) + sizeof(path) - 1, rest, sizeof(rest) - 1);
+    return n + 9 + block;
+}
+
+static int run_idle(size_t sessions, struct http_options *options)
+{
+    struct fake_carrier *all = calloc(sessions, sizeof(*all));
+    uint8_t flight[256];
+    size_t len = first_flight(flight), before = mallinfo2().uordblks;
+
+    for (size_t i = 0; i < sessions; i++) {
+        fake_carrier_init(&all[i]);
+        if (!http_h2_attach(&all[i].s, options))
+            return 1;
+        fake_data(&all[i], flight, len);
+        if (buf_len(&all[i].s.out) < 100)
+            return 1;
+        buf_release(&all[i].s.out);
+        buf_release(&all[i].rest);
+    }
+    printf("idle: %zu sessions, %zu octets each\n", sessions,
+           (mallinfo2().uordblks - before) / sessions);
+    for (size_t i = 0; i < sessions; i++)
+        fake_carrier_deinit(&all[i]);
+    free(all);
+    return 0;
 }
 
 /* ---- HTTP/1.1 */
@@ -190,9 +248,12 @@ int main(int argc, char **argv)
         batch = 100;
     memset(query + 13, 'x', 27);
     fake_handler_init(&handler);
+    handler.handler.submit = submit;
     handler.extra = REPLY_EXTRA;
     fake_carrier_init(&carrier);
     metrics_attach();
+    if (strcmp(mode, "idle") == 0)
+        return run_idle(argc > 2 ? requests : 1000, &options);
     if (!(h1 ? http_h1_attach : http_h2_attach)(&carrier.s, &options))
         return 1;
     if (h1)

@@ -57,4 +57,4 @@ tests_bench_bench_http_LDADD = http/libhttp.a src/dns/libdns.a src/core/libcore.
 	$(NGHTTP2_LIBS) $(JANSSON_LIBS) $(LDNS_LIBS)
 .PHONY: bench-http
 bench-http: tests/bench/bench_http$(EXEEXT)
-	@for mode in h2 post h1; do tests/bench/bench_http $$mode || exit 1; done
+	@for mode in h2 post h1 idle; do tests/bench/bench_http $$mode || exit 1; done

@@ -507,7 +507,8 @@ static void assert_answered(struct rig *g, uint32_t id)
     uint8_t p[8] = {0}, flags = 0;
 
     assert_int_equal(frames_out(g, NGHTTP2_HEADERS, id, p, NULL), 1);
-    assert_int_equal(p[0], 0x88);
+    /* :status 200, in the first block after the new size of the table (RFC 7541 6.3) */
+    assert_int_equal(p[p[0] == 0x3f ? 3 : 0], 0x88);
     assert_true(frames_out(g, NGHTTP2_DATA, id, NULL, &flags) >= 1);
     assert_true(flags & NGHTTP2_FLAG_END_STREAM);
 }

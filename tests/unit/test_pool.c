@@ -11,6 +11,8 @@
 
 #include "http/pool.h"
 
+enum { MANY = 3 * 256 };
+
 static void sizes(void **state)
 {
     (void)state;
@@ -39,6 +41,10 @@ static void reuses(void **state)
     void *p = pool_take(100), *q;
 
     (void)state;
+    if (!POOL_KEEPS) {
+        pool_give(p);
+        skip();
+    }
     pool_give(p);
     q = pool_take(128); /* of the same class */
     assert_ptr_equal(p, q);
@@ -48,19 +54,54 @@ static void reuses(void **state)
 /* More than are kept: none is lost, none is in two hands (a sanitizer tells). */
 static void many(void **state)
 {
-    static uint32_t *blocks[3 * POOL_KEPT_MAX];
+    static uint32_t *blocks[MANY];
 
     (void)state;
     for (int round = 0; round < 3; round++) {
-        for (uint32_t i = 0; i < 3 * POOL_KEPT_MAX; i++) {
+        for (uint32_t i = 0; i < MANY; i++) {
             blocks[i] = pool_take(sizeof(*blocks[i]));
             *blocks[i] = i;
         }
-        for (uint32_t i = 0; i < 3 * POOL_KEPT_MAX; i++) {
+        for (uint32_t i = 0; i < MANY; i++) {
             assert_int_equal(*blocks[i], i);
             pool_give(blocks[i]);
         }
     }
+}
+
+/* One a thread, however often it is taken, and it outlives its thread for who still has it. */
+static void *scratch_thread(void *ours)
+{
+    void *p = pool_take_scratch(20000);
+
+    assert_non_null(p);
+    assert_ptr_not_equal(p, ours);
+    memset(p, 7, 20000);
+    assert_ptr_equal(pool_take_scratch(20000), p);
+    pool_give(p);
+    return p;
+}
+
+static void scratch(void **state)
+{
+    void *p = pool_take_scratch(20000), *theirs;
+    pthread_t t;
+
+    (void)state;
+    assert_int_equal((uintptr_t)p % 16, 0);
+    assert_ptr_equal(pool_take_scratch(20000), p);
+    assert_null(pool_take_scratch(20001));
+    memset(p, 1, 20000);
+    pool_give(p);
+    pool_give(p);
+    assert_ptr_equal(pool_take_scratch(20000), p);
+    assert_int_equal(pthread_create(&t, NULL, scratch_thread, p), 0);
+    assert_int_equal(pthread_join(t, &theirs), 0);
+    assert_int_equal(*(uint8_t *)theirs, 7);
+    theirs = pool_resize(theirs, 30000);
+    assert_int_equal(*(uint8_t *)theirs, 7);
+    pool_give(theirs);
+    pool_give(p);
 }
 
 static void *other_thread(void *block)
@@ -86,10 +127,8 @@ static void threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(reuses),
-        cmocka_unit_test(many),
-        cmocka_unit_test(threads),
+        cmocka_unit_test(sizes),   cmocka_unit_test(reuses),  cmocka_unit_test(many),
+        cmocka_unit_test(scratch), cmocka_unit_test(threads),
     };
 
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
