@@ -82,6 +82,19 @@ static void forget_refreshes(struct model_key *k)
         s->refresh_until_s = 0;
 }
 
+/* May be too large for an entry of 1020 octets: names come compressed and are kept expanded. */
+static bool is_large(const struct slot *s)
+{
+    struct plain_message p;
+    size_t size = 0;
+    if (s->len < 200 || !plain_parse(&p, s->msg, s->len))
+        return false;
+    for (size_t k = 0; k < p.n; k++)
+        size += 10 + p.rr[k].rdata_len + p.rr[k].owner_len;
+    plain_free(&p);
+    return size > 700;
+}
+
 void model_put(struct model *m, struct model_key *k, const struct cache_key *key,
                const struct dns_reply *reply, const struct cache_put_options *options)
 {
@@ -122,8 +135,8 @@ void model_put(struct model *m, struct model_key *k, const struct cache_key *key
     if (s->msg == NULL)
         abort();
     memcpy(s->msg, reply->msg, reply->len);
-    if (reply->len > 600)
-        s->sure = false; /* may go to the large pages, which are few */
+    if (is_large(s))
+        s->sure = false; /* the large pages are few */
     s->next = k->slots;
     k->slots = s;
 }
