@@ -63,23 +63,9 @@ static inline uint8_t *addresses(uint8_t *p, struct rr_head head, const uint8_t 
     return p;
 }
 
-/* UNIFORM and STRINGS without names in rdata. */
-static size_t uniform(uint8_t *out, size_t size, const struct cache_key *key,
-                      const struct cache_record *r, const uint8_t *end, uint32_t ttl)
+/* Rdata of any size, each with its length. */
+static uint8_t *sized(uint8_t *p, struct rr_head head, const struct cache_record *r)
 {
-    struct rr_head head = uniform_head(r, ttl);
-    size_t fixed = DNS_HEADER_SIZE + key->qname_len + 4;
-    size_t rdata = r->type == RR_A      ? 4 * (size_t)r->count
-                   : r->type == RR_AAAA ? 16 * (size_t)r->count
-                                        : (size_t)(end - r->body); /* or less */
-    if (size < fixed + r->count * sizeof head + rdata)
-        return 0;
-
-    uint8_t *p = start(out, key, r, r->count);
-    if (r->type == RR_A)
-        return (size_t)(addresses(p, head, r->body, r->count, 4) - out);
-    if (r->type == RR_AAAA)
-        return (size_t)(addresses(p, head, r->body, r->count, 16) - out);
     const uint8_t *s = r->body;
     for (unsigned i = 0; i < r->count; i++) {
         size_t n = *s;
@@ -99,6 +85,25 @@ static size_t uniform(uint8_t *out, size_t size, const struct cache_key *key,
         p += sizeof head + n;
         s += n;
     }
+    return p;
+}
+
+/* UNIFORM and STRINGS without names in rdata. */
+static size_t uniform(uint8_t *out, size_t size, const struct cache_key *key,
+                      const struct cache_record *r, const uint8_t *end, uint32_t ttl)
+{
+    struct rr_head head = uniform_head(r, ttl);
+    size_t each = r->type == RR_A ? 4 : r->type == RR_AAAA ? 16 : 0;
+    size_t rdata = each > 0 ? each * r->count : (size_t)(end - r->body); /* or less */
+    if (size < DNS_HEADER_SIZE + key->qname_len + 4 + r->count * sizeof head + rdata)
+        return 0;
+    uint8_t *p = start(out, key, r, r->count);
+    if (each == 4)
+        p = addresses(p, head, r->body, r->count, 4);
+    else if (each == 16)
+        p = addresses(p, head, r->body, r->count, 16);
+    else
+        p = sized(p, head, r);
     return (size_t)(p - out);
 }
 
@@ -156,7 +161,9 @@ size_t cache_answer_write(uint8_t *out, size_t size, const struct cache_key *key
                           uint32_t stale_ttl_s, uint32_t *max_age_s)
 {
     uint32_t ttl = left_s > 0 ? (uint32_t)left_s : stale_ttl_s;
-    if (r->form <= FORM_STRINGS && rrtype_layout(r->type)->names == 0) {
+    if (r->form == FORM_STRINGS ||
+        (r->form == FORM_UNIFORM &&
+         (r->type == RR_A || r->type == RR_AAAA || rrtype_layout(r->type)->names == 0))) {
         *max_age_s = ttl;
         return uniform(out, size, key, r, end, ttl);
     }

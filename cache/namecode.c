@@ -21,53 +21,115 @@ static const char six[8] = {'h', 'b', 'f', 'k', 'w', 'y', 'v', '-'};
 static const char seven[15] = {'x', 'z', 'j', 'q', '0', '1', '2', '3',
                                '4', '5', '6', '7', '8', '9', '_'};
 
-struct symbol {
-    uint16_t code;
-    uint8_t bits; /* 0: to be escaped */
-};
+/* Codes by octet: the code in the upper bits, its length in the lower 8. 0: to be escaped. */
+#define CODE(code, bits) ((uint32_t)(code) << 8 | (bits))
+#define LETTER(c, code, bits) [c] = CODE(code, bits), [(c) - 'a' + 'A'] = CODE(code, bits)
+#define ESCAPED(c) [c] = CODE(ESCAPE << 8 | (c), ESCAPE_BITS)
+#define ESCAPED4(c) ESCAPED(c), ESCAPED((c) + 1), ESCAPED((c) + 2), ESCAPED((c) + 3)
+#define ESCAPED16(c) ESCAPED4(c), ESCAPED4((c) + 4), ESCAPED4((c) + 8), ESCAPED4((c) + 12)
 
-#define LETTER(c, code, bits) [c] = {code, bits}, [(c) - 'a' + 'A'] = {code, bits}
-static const struct symbol symbols[256] = {
+/* While a name is coded, octets over 0x7f stand for these; names that have such octets are
+ * coded one by one. */
+enum { MARK_STEP = 0x80, MARK_NOTHING = 0x81 };
+
+static const uint32_t codes[256] = {
+    /* clang-format off */
+    ESCAPED16(0), ESCAPED16(16), ESCAPED4(' '), ESCAPED4('$'), ESCAPED4('('),
+    ESCAPED(','), ESCAPED('.'), ESCAPED('/'), ESCAPED4(':'), ESCAPED('>'), ESCAPED('?'),
+    ESCAPED('@'), ESCAPED4('['), ESCAPED('`'), ESCAPED4('{'), ESCAPED(0x7f),
     LETTER('e', 0x00, 4), LETTER('a', 0x01, 4), LETTER('o', 0x02, 4), LETTER('i', 0x03, 4),
     LETTER('n', 0x04, 4), LETTER('s', 0x05, 4), LETTER('r', 0x06, 4), LETTER('t', 0x07, 4),
     LETTER('c', 0x10, 5), LETTER('l', 0x11, 5), LETTER('d', 0x12, 5), LETTER('m', 0x13, 5),
-    LETTER('p', 0x14, 5), LETTER('u', 0x15, 5), LETTER('g', 0x16, 5), LETTER('h', 0x30, 6),
-    LETTER('b', 0x31, 6), LETTER('f', 0x32, 6), LETTER('k', 0x33, 6), LETTER('w', 0x34, 6),
-    LETTER('y', 0x35, 6), LETTER('v', 0x36, 6), ['-'] = {0x37, 6},    LETTER('x', 0x70, 7),
-    LETTER('z', 0x71, 7), LETTER('j', 0x72, 7), LETTER('q', 0x73, 7), ['0'] = {0x74, 7},
-    ['1'] = {0x75, 7},    ['2'] = {0x76, 7},    ['3'] = {0x77, 7},    ['4'] = {0x78, 7},
-    ['5'] = {0x79, 7},    ['6'] = {0x7a, 7},    ['7'] = {0x7b, 7},    ['8'] = {0x7c, 7},
-    ['9'] = {0x7d, 7},    ['_'] = {0x7e, 7},
+    LETTER('p', 0x14, 5), LETTER('u', 0x15, 5), LETTER('g', 0x16, 5),
+    LETTER('h', 0x30, 6), LETTER('b', 0x31, 6), LETTER('f', 0x32, 6), LETTER('k', 0x33, 6),
+    LETTER('w', 0x34, 6), LETTER('y', 0x35, 6), LETTER('v', 0x36, 6), ['-'] = CODE(0x37, 6),
+    LETTER('x', 0x70, 7), LETTER('z', 0x71, 7), LETTER('j', 0x72, 7), LETTER('q', 0x73, 7),
+    ['0'] = CODE(0x74, 7), ['1'] = CODE(0x75, 7), ['2'] = CODE(0x76, 7), ['3'] = CODE(0x77, 7),
+    ['4'] = CODE(0x78, 7), ['5'] = CODE(0x79, 7), ['6'] = CODE(0x7a, 7), ['7'] = CODE(0x7b, 7),
+    ['8'] = CODE(0x7c, 7), ['9'] = CODE(0x7d, 7), ['_'] = CODE(0x7e, 7),
+    [MARK_STEP] = CODE(STEP_CODE, STEP_BITS),
+    [MARK_NOTHING] = CODE(0, 0),
+    /* clang-format on */
 };
 
-/* Bits on their way out, the newest lowest. */
+/* A string of bits, right-aligned. */
 struct bits {
-    uint64_t acc;
+    uint64_t v;
     unsigned n;
-    uint8_t *out;
 };
 
-static inline void bits_put(struct bits *b, unsigned code, unsigned n)
+static inline struct bits code_of(uint8_t octet)
 {
-    b->acc = b->acc << n | code;
-    b->n += n;
-    if (b->n >= 32) {
-        b->n -= 32;
-        dns_write32(b->out, (uint32_t)(b->acc >> b->n));
-        b->out += 4;
-    }
+    uint32_t code = codes[octet];
+    return (struct bits){.v = code >> 8, .n = code & 0xff};
 }
 
-/* The rest, filled up with ones to whole octets, and 8 octets of 0 behind. */
-static inline uint8_t *bits_end(struct bits *b)
+static inline struct bits joined(struct bits a, struct bits b)
 {
-    unsigned octets = (b->n + 7) / 8;
-    uint64_t word = octets == 0 ? 0 : b->acc << (64 - b->n) | UINT64_MAX >> b->n;
-    if (octets > 0)
-        word &= UINT64_MAX << (64 - 8 * octets);
-    dns_write32(b->out, (uint32_t)(word >> 32));
-    memset(b->out + 4, 0, 8);
-    return b->out + octets;
+    return (struct bits){.v = a.v << b.n | b.v, .n = a.n + b.n};
+}
+
+/* Output: what does not fill an octet yet is kept left-aligned in `rest`. */
+struct output {
+    uint8_t *pos;
+    uint64_t rest;
+    unsigned n; /* bits of it, 0..7 */
+};
+
+/* 1..56 bits. Without branches: how many octets become full is as random as the name. */
+static inline void output_put(struct output *o, struct bits b)
+{
+    unsigned n = o->n + b.n;
+    uint64_t word = o->rest | b.v << (64 - n);
+    dns_write32(o->pos, (uint32_t)(word >> 32));
+    dns_write32(o->pos + 4, (uint32_t)word);
+    o->pos += n / 8;
+    o->rest = word << (n & ~7u);
+    o->n = n & 7;
+}
+
+/* The rest, filled up with ones, and 8 octets of 0. Returns where the code ends. */
+static inline uint8_t *output_end(struct output *o)
+{
+    if (o->n > 0)
+        *o->pos++ = (uint8_t)(o->rest >> 56 | 0xffu >> o->n);
+    memset(o->pos, 0, 8);
+    return o->pos;
+}
+
+/* Octets with values up to 0x7f and marks, eight at a time: few have codes of more than 56 bits
+ * together. */
+static inline void output_eight(struct output *o, const uint8_t *p)
+{
+    struct bits a = joined(code_of(p[0]), code_of(p[1])),
+                b = joined(code_of(p[2]), code_of(p[3]));
+    struct bits c = joined(code_of(p[4]), code_of(p[5])),
+                d = joined(code_of(p[6]), code_of(p[7]));
+    if (__builtin_expect(a.n + b.n + c.n + d.n <= 56, 1)) {
+        output_put(o, joined(joined(a, b), joined(c, d)));
+        return;
+    }
+    const struct bits pairs[] = {a, b, c, d};
+    for (unsigned i = 0; i < 4 && pairs[i].n > 0; i++)
+        output_put(o, pairs[i]);
+}
+
+/* Any sound name, octet by octet. */
+static size_t encode_any(uint8_t *out, const uint8_t *name)
+{
+    struct output o = {.pos = out};
+    for (size_t pos = 0; name[pos] != 0;) {
+        size_t end = pos + 1 + name[pos];
+        if (pos > 0)
+            output_put(&o, code_of(MARK_STEP));
+        for (pos++; pos < end; pos++) {
+            uint8_t c = name[pos];
+            output_put(&o, c < MARK_STEP
+                               ? code_of(c)
+                               : (struct bits){.v = ESCAPE << 8 | c, .n = ESCAPE_BITS});
+        }
+    }
+    return (size_t)(output_end(&o) - out);
 }
 
 /* The name without its root in lower case behind the mark. */
@@ -79,29 +141,46 @@ static size_t plain_put(uint8_t *out, const uint8_t *name, size_t len)
     return len;
 }
 
+/* True when an octet of the padded copy of a name is over 0x7f. */
+static inline bool has_high(const uint8_t *p, size_t len)
+{
+    uint64_t any = 0, w;
+    for (size_t i = 0; i < len; i += 8) {
+        memcpy(&w, p + i, sizeof w);
+        any |= w;
+    }
+    return any & 0x8080808080808080;
+}
+
 size_t cache_namecode_encode(uint8_t *out, const uint8_t *name, size_t len)
 {
-    struct bits b = {.out = out};
+    uint8_t copy[DNS_NAME_MAX + 17];
+    struct output o = {.pos = out};
     size_t pos = 0;
     if (len == 0 || len > DNS_NAME_MAX)
         return SIZE_MAX;
-    while (name[pos] != 0) {
-        size_t end = pos + 1 + name[pos];
-        if (name[pos] > DNS_LABEL_MAX || end >= len)
+    memcpy(copy, name, len);
+    memset(copy + len, 0, 8);
+    bool high = has_high(copy, len);
+    while (copy[pos] != 0) {
+        size_t end = pos + 1 + copy[pos];
+        if (copy[pos] > DNS_LABEL_MAX || end >= len)
             return SIZE_MAX;
-        if (pos > 0)
-            bits_put(&b, STEP_CODE, STEP_BITS);
-        for (pos++; pos < end; pos++) {
-            struct symbol s = symbols[name[pos]];
-            if (s.bits > 0)
-                bits_put(&b, s.code, s.bits);
-            else
-                bits_put(&b, ESCAPE << 8 | name[pos], ESCAPE_BITS);
-        }
+        copy[pos] = MARK_STEP;
+        pos = end;
     }
     if (pos != len - 1)
         return SIZE_MAX;
-    size_t n = (size_t)(bits_end(&b) - out);
+
+    size_t n;
+    if (__builtin_expect(high, 0)) {
+        n = encode_any(out, name);
+    } else {
+        memset(copy + pos, MARK_NOTHING, 8);
+        for (size_t i = 1; i < pos; i += 8)
+            output_eight(&o, copy + i);
+        n = (size_t)(output_end(&o) - out);
+    }
     return n <= len ? n : plain_put(out, name, len);
 }
 

@@ -2,6 +2,7 @@
 #include "cache/page.h"
 
 #include <assert.h>
+#include <string.h>
 
 void cache_page_lock(struct cache_page *p)
 {
@@ -29,11 +30,10 @@ bool cache_page_copy(struct cache_page *p, struct cache_page *copy)
 
 size_t cache_page_offset(const struct cache_page *p, unsigned i)
 {
-    unsigned sum = 0, b = 0;
-    for (; b < i / 8; b++)
-        sum += page_sum(p->block[b].lengths);
-    sum += page_sum(p->block[b].lengths & UINT64_MAX >> (56 - 8 * (i % 8)));
-    return PAGE_BODY - 4 * (size_t)sum;
+    uint64_t lanes = page_lanes(p->block[i / 8].lengths & UINT64_MAX >> (56 - 8 * (i % 8)));
+    for (unsigned b = 0; b < i / 8; b++)
+        lanes += page_lanes(p->block[b].lengths);
+    return PAGE_BODY - 4 * (size_t)page_lanes_sum(lanes);
 }
 
 static inline void octet_set(uint64_t *word, unsigned i, unsigned v)
@@ -94,10 +94,15 @@ void cache_page_set_meta(struct cache_page *p, unsigned i, uint8_t meta)
 
 bool cache_page_ghost(const struct cache_page *p, uint16_t ghost)
 {
-    bool found = false;
-    for (unsigned i = 0; i < PAGE_GHOSTS; i++)
-        found |= p->ghost[i] == ghost;
-    return found;
+    const uint64_t low = 0x0001000100010001, high = low << 15;
+    uint64_t found = 0;
+    for (unsigned i = 0; i < PAGE_GHOSTS; i += 4) {
+        uint64_t four;
+        memcpy(&four, &p->ghost[i], sizeof four);
+        four ^= low * ghost;
+        found |= (four - low) & ~four & high;
+    }
+    return found != 0;
 }
 
 void cache_page_add_ghost(struct cache_page *p, uint16_t ghost)

@@ -74,11 +74,16 @@ static inline unsigned page_octet(uint64_t word, unsigned i)
     return (unsigned)(word >> (8 * i)) & 0xff;
 }
 
-/* Sum of the eight octets of a word. */
-static inline unsigned page_sum(uint64_t w)
+/* Sums octets of up to 32 words: page_lanes() of each added up, then page_lanes_sum(). */
+static inline uint64_t page_lanes(uint64_t w)
 {
     const uint64_t even = 0x00ff00ff00ff00ff;
-    return (unsigned)(((w & even) + (w >> 8 & even)) * 0x0001000100010001 >> 48);
+    return (w & even) + (w >> 8 & even);
+}
+
+static inline unsigned page_lanes_sum(uint64_t lanes)
+{
+    return (unsigned)(lanes * 0x0001000100010001 >> 48);
 }
 
 /* The top bit of each octet that is 0, exactly. */
@@ -106,8 +111,8 @@ static inline size_t page_len(const struct cache_page *p, unsigned i)
 /* Walks the slots that a key may be in. */
 struct cache_cursor {
     uint64_t tags, kinds; /* of the key, in every octet */
-    uint64_t lengths, hits;
-    unsigned n, block, sum;
+    uint64_t hits;        /* the top bit of each slot of `block` that is yet to be looked at */
+    unsigned n, block;
     unsigned slot;   /* found */
     size_t off, len; /* of its entry in the body */
 };
@@ -119,10 +124,38 @@ static inline void cache_page_find(struct cache_cursor *c, const struct cache_pa
     c->tags = all * name->tag;
     c->kinds = all * name->kind;
     c->n = racy_load(&p->n);
-    c->block = 0;
-    c->sum = 0;
+    if (c->n > PAGE_SLOTS_MAX)
+        c->n = PAGE_SLOTS_MAX; /* torn, or a snapshot's */
+    c->block = UINT32_MAX;
     c->hits = 0;
-    c->lengths = 0;
+}
+
+/* Slots of a block whose tag and kind are the key's. */
+static inline uint64_t cache_page_hits(const struct cache_cursor *c, const struct cache_page *p,
+                                       uint64_t tags)
+{
+    uint64_t kinds = (racy_load(&p->block[c->block].metas) ^ c->kinds) & 0x1f1f1f1f1f1f1f1f;
+    uint64_t hits = page_zeros(tags | kinds);
+    unsigned left = c->n - 8 * c->block;
+    return left < 8 ? hits & UINT64_MAX >> (64 - 8 * left) : hits;
+}
+
+/* Where the entry of the slot lies that the lowest of hits stands for. False when that is
+ * nonsense. */
+static inline bool cache_page_locate(struct cache_cursor *c, const struct cache_page *p)
+{
+    unsigned bit = (unsigned)__builtin_ctzll(c->hits);
+    uint64_t lanes = 0;
+    for (unsigned b = 0; b < c->block; b++)
+        lanes += page_lanes(racy_load(&p->block[b].lengths));
+    uint64_t lengths = racy_load(&p->block[c->block].lengths);
+    lanes += page_lanes(lengths & UINT64_MAX >> (63 - bit));
+    size_t upto = 4 * (size_t)page_lanes_sum(lanes);
+    c->hits &= c->hits - 1;
+    c->slot = 8 * c->block + bit / 8;
+    c->len = 4 * (size_t)page_octet(lengths, bit / 8);
+    c->off = PAGE_BODY - upto;
+    return upto <= PAGE_BODY;
 }
 
 /* The next slot whose tag and kind are the key's and whose entry lies within the body. For
@@ -130,31 +163,21 @@ static inline void cache_page_find(struct cache_cursor *c, const struct cache_pa
  * tells. */
 static inline bool cache_page_next(struct cache_cursor *c, const struct cache_page *p)
 {
-    for (;;) {
-        while (c->hits != 0) {
-            unsigned bit = (unsigned)__builtin_ctzll(c->hits);
-            c->hits &= c->hits - 1;
-            unsigned upto = c->sum + page_sum(c->lengths & UINT64_MAX >> (63 - bit));
-            c->slot = 8 * (c->block - 1) + bit / 8;
-            c->len = 4 * (size_t)page_octet(c->lengths, bit / 8);
-            if (4 * (size_t)upto > PAGE_BODY)
+    const uint64_t low = 0x0101010101010101, high = low << 7;
+    while (c->hits == 0) {
+        unsigned block = c->block + 1;
+        for (;; block++) {
+            if (8 * block >= c->n)
                 return false;
-            c->off = PAGE_BODY - 4 * (size_t)upto;
-            return true;
+            uint64_t tags = racy_load(&p->block[block].tags) ^ c->tags;
+            if (__builtin_expect(((tags - low) & ~tags & high) == 0, 1))
+                continue; /* no octet of it is 0 */
+            c->block = block;
+            c->hits = cache_page_hits(c, p, tags);
+            break;
         }
-        if (8 * c->block >= c->n)
-            return false;
-        const struct cache_block *b = &p->block[c->block];
-        c->sum += page_sum(c->lengths);
-        c->lengths = racy_load(&b->lengths);
-        uint64_t differ = (racy_load(&b->tags) ^ c->tags) |
-                          ((racy_load(&b->metas) ^ c->kinds) & 0x1f1f1f1f1f1f1f1f);
-        c->hits = page_zeros(differ);
-        unsigned left = c->n - 8 * c->block;
-        if (left < 8)
-            c->hits &= UINT64_MAX >> (64 - 8 * left);
-        c->block++;
     }
+    return cache_page_locate(c, p);
 }
 
 /* Readers: false while a writer holds the page. */

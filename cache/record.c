@@ -28,12 +28,6 @@ uint32_t cache_record_life_code(uint32_t life_s)
     return (shift + 1) << 6 | (mantissa & 63);
 }
 
-uint32_t cache_record_life(uint32_t code)
-{
-    uint32_t shift = code >> 6;
-    return shift == 0 ? code : (64 + (code & 63)) << (shift - 1);
-}
-
 /* Takes n octets; NULL when they are not there. */
 static inline const uint8_t *take(const uint8_t **p, const uint8_t *end, size_t n)
 {
@@ -74,31 +68,12 @@ static bool extension_read(struct cache_record *r, const uint8_t **p, const uint
     return !(r->what & EXT_EPOCH) || take16(p, end, &r->epoch);
 }
 
-bool cache_record_read(struct cache_record *r, const uint8_t *p, size_t left)
+bool cache_record_read_more(struct cache_record *r, const uint8_t *end)
 {
-    if (left < RECORD_HEAD)
-        return false;
-    uint32_t word;
-    const uint8_t *end = p + left;
-    memcpy(&word, p + 2, sizeof word);
-    r->start = p;
-    r->flags = p[0];
-    r->type = p[1];
-    r->expiry = word & RECORD_CLOCK;
-    r->life_s = cache_record_life(word >> 22);
-    r->form = p[6] >> 5;
-    r->count = p[6] & RECORD_COUNT_MAX;
-    r->rcode = r->form == FORM_NXDOMAIN ? DNS_RCODE_NXDOMAIN : DNS_RCODE_NOERROR;
-    r->ede = DNS_EDE_NONE;
-    r->epoch = 0;
-    r->what = 0;
-    r->text_len = 0;
-    r->text = NULL;
-    p += RECORD_HEAD;
+    const uint8_t *p = r->body;
     if (r->type == RECORD_TYPE_LONG) {
-        if (!take16(&p, end, &r->type) || (r->type != 0 && r->type < RECORD_TYPE_LONG))
-            return false;
-        if (r->form == FORM_SUBNETS)
+        if (!take16(&p, end, &r->type) || (r->type != 0 && r->type < RECORD_TYPE_LONG) ||
+            r->form == FORM_SUBNETS)
             return false;
     } else if ((r->type == RECORD_TYPE_SUBNETS) != (r->form == FORM_SUBNETS)) {
         return false;
@@ -300,16 +275,10 @@ size_t cache_record_size(const struct cache_record *r, size_t left)
     return w.bad ? 0 : (size_t)(w.pos - r->start);
 }
 
-/* What a record has to have in its head: mask and value of the flags, code, and type when the
- * code is long. */
-struct sought {
-    uint8_t mask, flags, code;
-    uint16_t type;
-};
-
-static const uint8_t *find(const uint8_t *p, size_t left, struct sought s)
+const uint8_t *cache_record_seek(const uint8_t *p, size_t left, struct cache_sought s)
 {
     for (;;) {
+        struct cache_record r;
         if (left < RECORD_HEAD)
             return NULL;
         if (p[1] == s.code && (p[0] & s.mask) == s.flags &&
@@ -318,27 +287,10 @@ static const uint8_t *find(const uint8_t *p, size_t left, struct sought s)
             return p;
         if (!(p[0] & RECORD_MORE))
             return NULL;
-        struct cache_record r;
         size_t n = cache_record_read(&r, p, left) ? cache_record_size(&r, left) : 0;
         if (n == 0)
             return NULL;
         p += n;
         left -= n;
     }
-}
-
-const uint8_t *cache_record_find(const uint8_t *p, size_t left, uint16_t type,
-                                 uint8_t key_flags)
-{
-    bool is_long = type == 0 || type >= RECORD_TYPE_LONG;
-    return find(p, left,
-                (struct sought){.mask = RECORD_KEY,
-                                .flags = key_flags,
-                                .code = is_long ? RECORD_TYPE_LONG : (uint8_t)type,
-                                .type = type});
-}
-
-const uint8_t *cache_record_find_subnets(const uint8_t *p, size_t left)
-{
-    return find(p, left, (struct sought){.code = RECORD_TYPE_SUBNETS});
 }

@@ -38,6 +38,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "dns/message.h"
 
@@ -96,19 +97,73 @@ struct cache_record {
     const uint8_t *text;
 };
 
+/* Reads what a head has beyond its 7 octets: cache_record_read() calls it. */
+bool cache_record_read_more(struct cache_record *r, const uint8_t *end);
+
+/* A life of 10 bits in seconds. */
+static inline uint32_t cache_record_life(uint32_t code)
+{
+    uint32_t shift = code >> 6;
+    return shift == 0 ? code : (64 + (code & 63)) << (shift - 1);
+}
+
 /* Reads the head of the record at p; `left` octets are there. False when it is cut or
  * malformed. */
-bool cache_record_read(struct cache_record *r, const uint8_t *p, size_t left);
+static inline bool cache_record_read(struct cache_record *r, const uint8_t *p, size_t left)
+{
+    uint32_t word;
+    if (left < RECORD_HEAD)
+        return false;
+    memcpy(&word, p + 2, sizeof word);
+    r->start = p;
+    r->body = p + RECORD_HEAD;
+    r->flags = p[0];
+    r->type = p[1];
+    r->expiry = word & RECORD_CLOCK;
+    r->life_s = cache_record_life(word >> 22);
+    r->form = p[6] >> 5;
+    r->count = p[6] & RECORD_COUNT_MAX;
+    r->rcode = r->form == FORM_NXDOMAIN ? DNS_RCODE_NXDOMAIN : DNS_RCODE_NOERROR;
+    r->ede = DNS_EDE_NONE;
+    r->epoch = 0;
+    r->what = 0;
+    r->text_len = 0;
+    r->text = NULL;
+    if ((r->flags & RECORD_EXT) || r->type == RECORD_TYPE_LONG)
+        return cache_record_read_more(r, p + left);
+    return (r->type == RECORD_TYPE_SUBNETS) == (r->form == FORM_SUBNETS);
+}
 
 /* Octets of the whole record, body included, after a check of the body's structure; 0 when it
  * is malformed. */
 size_t cache_record_size(const struct cache_record *r, size_t left);
 
-/* The record of a type with these RECORD_KEY flags among the records at p; NULL without. */
-const uint8_t *cache_record_find(const uint8_t *p, size_t left, uint16_t type,
-                                 uint8_t key_flags);
-/* The SUBNETS record among them; NULL without. */
-const uint8_t *cache_record_find_subnets(const uint8_t *p, size_t left);
+/* What a record has to have in its head: flags under a mask, type code, and the type if that is
+ * long. */
+struct cache_sought {
+    uint8_t mask, flags, code;
+    uint16_t type;
+};
+
+/* The record sought among those at p; NULL without. */
+const uint8_t *cache_record_seek(const uint8_t *p, size_t left, struct cache_sought s);
+
+/* The record of a type with these RECORD_KEY flags. */
+static inline const uint8_t *cache_record_find(const uint8_t *p, size_t left, uint16_t type,
+                                               uint8_t key_flags)
+{
+    bool is_long = type == 0 || type >= RECORD_TYPE_LONG;
+    uint8_t code = is_long ? RECORD_TYPE_LONG : (uint8_t)type;
+    if (left >= RECORD_HEAD && !is_long && p[1] == code && (p[0] & RECORD_KEY) == key_flags)
+        return p; /* mostly the first */
+    return cache_record_seek(p, left, (struct cache_sought){RECORD_KEY, key_flags, code, type});
+}
+
+/* The SUBNETS record. */
+static inline const uint8_t *cache_record_find_subnets(const uint8_t *p, size_t left)
+{
+    return cache_record_seek(p, left, (struct cache_sought){.code = RECORD_TYPE_SUBNETS});
+}
 
 /* Life left at now_s, up to 2^21 s either way. */
 static inline int32_t cache_record_left(uint32_t expiry, uint32_t now_s)
@@ -118,7 +173,6 @@ static inline int32_t cache_record_left(uint32_t expiry, uint32_t now_s)
 
 /* A life in 10 bits: 4 of exponent, 6 of mantissa; rounded up, at most RECORD_LIFE_MAX. */
 uint32_t cache_record_life_code(uint32_t life_s);
-uint32_t cache_record_life(uint32_t code);
 
 /* The word of expiry and life, and the octets it is written to. */
 static inline uint32_t cache_record_word(uint32_t now_s, uint32_t life_s)

@@ -20,29 +20,41 @@ static const uint8_t *record_find(const uint8_t *p, size_t left, uint32_t type,
 
 enum look { LOOK_FOUND, LOOK_NONE, LOOK_AGAIN };
 
-static enum look look_in(struct cache_page *p, const struct cache_name *name, uint32_t type,
-                         uint8_t key_flags, struct cache_found *f, uint32_t *seq)
+/* Notes a record found in the copy of an entry. */
+static inline bool found_in(struct cache_found *f, struct cache_page *p,
+                            const struct cache_cursor *c, const uint8_t *entry,
+                            const struct cache_name *name, uint32_t type, uint8_t key_flags)
+{
+    f->record = record_find(entry + name->key_len, c->len - name->key_len, type, key_flags);
+    f->end = entry + c->len;
+    f->page = p;
+    f->slot = c->slot;
+    return f->record != NULL;
+}
+
+static inline bool key_is(const uint8_t *entry, size_t len, const struct cache_name *name)
+{
+    return len >= name->key_len && memcmp(entry, name->key, name->key_len) == 0;
+}
+
+static inline enum look look_in(struct cache_page *p, const struct cache_name *name,
+                                uint32_t type, uint8_t key_flags, struct cache_found *f,
+                                uint32_t *seq)
 {
     struct cache_cursor c;
     if (!cache_page_begin(p, seq))
         return LOOK_AGAIN;
     cache_page_find(&c, p, name);
     while (cache_page_next(&c, p)) {
-        racy_read(f->copy, p->body + c.off, c.len);
-        if (c.len < name->key_len || memcmp(f->copy, name->key, name->key_len) != 0)
+        const uint8_t *entry = racy_read_lots(f->copy, p->body + c.off, c.len);
+        if (!key_is(entry, c.len, name))
             continue;
         f->meta = (uint8_t)page_meta(p, c.slot);
         if (!cache_page_still(p, *seq))
             return LOOK_AGAIN;
-        f->record =
-            record_find(f->copy + name->key_len, c.len - name->key_len, type, key_flags);
-        if (f->record == NULL)
-            continue;
-        f->end = f->copy + c.len;
-        f->page = p;
         f->seq = *seq;
-        f->slot = c.slot;
-        return LOOK_FOUND;
+        if (found_in(f, p, &c, entry, name, type, key_flags))
+            return LOOK_FOUND;
     }
     return cache_page_still(p, *seq) ? LOOK_NONE : LOOK_AGAIN;
 }
@@ -52,27 +64,18 @@ static enum look look_in(struct cache_page *p, const struct cache_name *name, ui
 static enum look look_locked(struct cache_page *p, const struct cache_name *name, uint32_t type,
                              uint8_t key_flags, struct cache_found *f)
 {
-    uint32_t seq;
-    enum look look = LOOK_NONE;
     struct cache_cursor c;
     cache_page_find(&c, p, name);
-    while (look == LOOK_NONE && cache_page_next(&c, p)) {
-        memcpy(f->copy, p->body + c.off, c.len);
-        if (c.len < name->key_len || memcmp(f->copy, name->key, name->key_len) != 0)
+    f->seq = racy_load(&p->seq) + 1;
+    while (cache_page_next(&c, p)) {
+        const uint8_t *entry = racy_read_lots(f->copy, p->body + c.off, c.len);
+        if (!key_is(entry, c.len, name))
             continue;
-        f->record =
-            record_find(f->copy + name->key_len, c.len - name->key_len, type, key_flags);
-        if (f->record == NULL)
-            continue;
-        f->end = f->copy + c.len;
-        f->page = p;
-        f->slot = c.slot;
         f->meta = (uint8_t)page_meta(p, c.slot);
-        look = LOOK_FOUND;
+        if (found_in(f, p, &c, entry, name, type, key_flags))
+            return LOOK_FOUND;
     }
-    seq = racy_load(&p->seq) + 1;
-    f->seq = seq;
-    return look;
+    return LOOK_NONE;
 }
 
 bool cache_store_find(const struct cache_arena *a, const struct cache_name *name, uint32_t type,
