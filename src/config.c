@@ -9,6 +9,7 @@
 
 struct mark {
     const void *field;
+    const char *path;
     unsigned line;
     char *key;
 };
@@ -24,14 +25,14 @@ struct config_faults {
 /* --- faults ----------------------------------------------------------------------------------
  */
 
-static void tell(struct config_faults *f, unsigned line, const char *key, const char *fmt,
-                 va_list args) __attribute__((format(printf, 4, 0)));
+static void tell(struct config_faults *f, const char *path, unsigned line, const char *key,
+                 const char *fmt, va_list args) __attribute__((format(printf, 5, 0)));
 
-static void tell(struct config_faults *f, unsigned line, const char *key, const char *fmt,
-                 va_list args)
+static void tell(struct config_faults *f, const char *path, unsigned line, const char *key,
+                 const char *fmt, va_list args)
 {
     f->count++;
-    fprintf(f->out, "%s:", f->path);
+    fprintf(f->out, "%s:", path);
     if (line > 0)
         fprintf(f->out, "%u:", line);
     fprintf(f->out, " %s: ", key);
@@ -44,7 +45,7 @@ void config_fault(struct config_faults *f, unsigned line, const char *key, const
     va_list args;
 
     va_start(args, fmt);
-    tell(f, line, key, fmt, args);
+    tell(f, f->path, line, key, fmt, args);
     va_end(args);
 }
 
@@ -64,7 +65,10 @@ void config_fault_at(struct config_faults *f, const void *field, const char *key
     va_list args;
 
     va_start(args, fmt);
-    tell(f, m == NULL ? 0 : m->line, m == NULL ? key : m->key, fmt, args);
+    if (m == NULL)
+        tell(f, f->path, 0, key, fmt, args);
+    else
+        tell(f, m->path, m->line, m->key, fmt, args);
     va_end(args);
 }
 
@@ -81,7 +85,8 @@ bool config_mark(struct config_faults *f, const void *field, unsigned line, cons
     char *copy = strdup(key);
     if (copy == NULL)
         return false;
-    f->marks[f->n_marks++] = (struct mark){.field = field, .line = line, .key = copy};
+    f->marks[f->n_marks++] =
+        (struct mark){.field = field, .path = f->path, .line = line, .key = copy};
     return true;
 }
 
@@ -162,6 +167,10 @@ struct config *config_load(const char *path, FILE *faults)
         config_fault(&f, 0, "config", "does not fit in memory");
         return NULL;
     }
+    /* First, for what is given there is left alone by the file. */
+    f.path = "environment";
+    config_read_environment(&f, d);
+    f.path = path == NULL ? "built-in defaults" : path;
     if (path == NULL || config_read_yaml(&f, path, d))
         config_check(&f, d);
     if (f.count == 0 && !join_listeners(d))

@@ -100,6 +100,7 @@ struct config {
     bool private_reverse; /* forward private PTR */
 
     char *user; /* NULL: stay who we are */
+    bool seccomp;
     struct cidr_list access;
 
     uint32_t limit_connections, limit_connections_per_client, limit_streams;
@@ -109,7 +110,8 @@ struct config {
 };
 
 /* Reads path (NULL: built-in defaults), checks everything, resolves defaults (workers,
- * resolv.conf). Each fault is one line "FILE:LINE: key: what" written to `faults`. NULL when
+ * resolv.conf). Variables PITH_* of the environment come before the file. Each fault is one line
+ * "FILE:LINE: key: what", or "environment: PITH_KEY: what", written to `faults`. NULL when
  * there was one. */
 struct config *config_load(const char *path, FILE *faults);
 struct config *config_ref(struct config *c);

@@ -272,6 +272,8 @@ static const struct option rows[] = {
     SCALAR("private-reverse", private_reverse, kind_bool, "false",
            .help = "Forward reverse lookups of private addresses (RFC 6303)"),
     SCALAR("user", user, kind_text, NULL, .help = "Who to become after the start as root"),
+    SCALAR("seccomp", seccomp, kind_bool, "true",
+           .help = "Only the system calls that a running server needs"),
     MAP("access", access_table, "Who may ask"),
     MAP("limits", limit_table, "What clients may take"),
 };

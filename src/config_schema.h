@@ -112,6 +112,10 @@ unsigned config_fault_count(const struct config_faults *f);
  * False when it is no YAML, so that checking what was read makes no sense. */
 bool config_read_yaml(struct config_faults *f, const char *path, struct config_document *d);
 
+/* config_env.c: options in the environment. Read before the file, which then leaves them alone.
+ * Every fault is told. */
+void config_read_environment(struct config_faults *f, struct config_document *d);
+
 /* config_check.c: what one value alone cannot tell; fills in what follows from other values.
  * Copes with values that were refused, which are unset or the default. */
 void config_check(struct config_faults *f, struct config_document *d);

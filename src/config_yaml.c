@@ -84,6 +84,8 @@ static void read_scalar(struct walk *w, const yaml_node_t *node, const struct op
 {
     char why[256], text[SHOWN_TEXT_MAX];
 
+    if (config_is_given(w->faults, field))
+        return; /* in the environment */
     if (!want_text(w, node, key, o->kind->what))
         return;
     if (!config_mark(w->faults, field, line_of(node), key)) {
@@ -101,6 +103,8 @@ static void read_list(struct walk *w, const yaml_node_t *node, const struct opti
 {
     char item_key[KEY_TEXT_SIZE];
 
+    if (config_is_given(w->faults, option_field(o, object)))
+        return; /* in the environment */
     if (node->type != YAML_SEQUENCE_NODE && !is_empty(node)) {
         config_fault(w->faults, line_of(node), key,
                      "is not a list ([...], or lines with \"- \")");

@@ -1,6 +1,6 @@
 # src: the daemon itself; the only home of getdns.
 noinst_LIBRARIES += src/libpith.a
-src_libpith_a_CPPFLAGS = $(AM_CPPFLAGS) $(YAML_CFLAGS) $(GETDNS_CFLAGS) $(SYSTEMD_CFLAGS)
+src_libpith_a_CPPFLAGS = $(AM_CPPFLAGS) $(YAML_CFLAGS) $(GETDNS_CFLAGS) $(SYSTEMD_CFLAGS) $(SECCOMP_CFLAGS)
 src_libpith_a_SOURCES =
 
 # configuration
@@ -8,6 +8,7 @@ src_libpith_a_SOURCES += \
 	src/config.c src/config.h \
 	src/config_check.c \
 	src/config_dump.c \
+	src/config_env.c \
 	src/config_schema.c src/config_schema.h \
 	src/config_value.c \
 	src/config_yaml.c \
@@ -18,6 +19,7 @@ src_libpith_a_SOURCES += \
 src_libpith_a_SOURCES += \
 	src/activation.c src/activation.h \
 	src/privileges.c src/privileges.h \
+	src/sandbox.c src/sandbox.h \
 	src/server.c src/server.h \
 	src/sockets.c src/sockets.h \
 	src/worker.c src/worker.h
@@ -63,4 +65,4 @@ pithd_SOURCES = src/main.c
 pithd_CPPFLAGS = $(src_libpith_a_CPPFLAGS)
 pithd_LDADD = src/libpith.a http/libhttp.a tls/libtls.a cache/libcache.a src/dns/libdns.a \
 	src/core/libcore.a $(GETDNS_LIBS) $(NGHTTP2_LIBS) $(JANSSON_LIBS) $(LDNS_LIBS) \
-	$(OPENSSL_LIBS) $(YAML_LIBS) $(EV_LIBS) $(SYSTEMD_LIBS)
+	$(OPENSSL_LIBS) $(YAML_LIBS) $(EV_LIBS) $(SYSTEMD_LIBS) $(SECCOMP_LIBS)

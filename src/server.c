@@ -10,6 +10,7 @@
 #include "core/err.h"
 #include "core/log.h"
 #include "privileges.h"
+#include "sandbox.h"
 #include "sockets.h"
 #include "tls/listener.h"
 #include "tls/tls.h"
@@ -170,6 +171,8 @@ struct server *server_start(struct config *config, char *error, size_t error_siz
     if (sockets == NULL || !privileges_drop(config->user, error, error_size) ||
         !create_cache(s, error, error_size))
         goto out;
+    if (config->seccomp && !sandbox_start(error, error_size))
+        goto out;
     s->limits = conn_limits_create();
     if (s->limits == NULL || !start_workers(s, sockets)) {
         fail(error, error_size, "workers: memory or another resource is out");
@@ -294,6 +297,8 @@ static void reload_workers(struct server *s, struct config *c, struct tls_contex
         log_warning("reload: workers: takes a restart to change");
     if (c->user != NULL && (s->config->user == NULL || strcmp(c->user, s->config->user) != 0))
         log_warning("reload: user: takes a restart to change");
+    if (c->seccomp != s->config->seccomp)
+        log_warning("reload: seccomp: takes a restart to change");
     config_unref(s->config);
     s->config = config_ref(c);
 }
