@@ -337,6 +337,7 @@ command=bootstrap
 may_install=yes
 upstream=${PITH_UPSTREAM-}
 name=${PITH_NAME:-example.com}
+unset PITH_UPSTREAM PITH_NAME # not options of pithd
 while test $# -gt 0; do
     case $1 in
     run | check) command=$1 ;;

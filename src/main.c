@@ -271,6 +271,24 @@ static void print_usage(FILE *out)
           out);
 }
 
+/* A reload reads keys as the user that the server became, so they are checked as that user. */
+static bool test_as_user(const char *path, const struct config *c)
+{
+    char error[ERROR_TEXT_SIZE];
+
+    if (c->user == NULL || geteuid() != 0)
+        return true;
+    if (!privileges_drop(c->user, error, sizeof(error))) {
+        fprintf(stderr, "%s\n", error);
+        return false;
+    }
+    struct config *again = config_load(effective_path(path), stderr);
+    if (again == NULL)
+        fprintf(stderr, "(read as user \"%s\")\n", c->user);
+    config_unref(again);
+    return again != NULL;
+}
+
 static int run_configured(const struct command *m)
 {
     struct config *c = config_load(effective_path(m->path), stderr);
@@ -280,6 +298,10 @@ static int run_configured(const struct command *m)
         return EXIT_FAILURE;
     switch (m->mode) {
     case MODE_TEST:
+        if (!test_as_user(m->path, c)) {
+            status = EXIT_FAILURE;
+            break;
+        }
         fprintf(stderr, "%s: configuration is good\n",
                 c->path == NULL ? "built-in defaults" : c->path);
         break;

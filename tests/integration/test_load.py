@@ -1,5 +1,5 @@
 """Load by dnsperf and h2load: nothing lost, nothing failed, memory flat. Some seconds of it by
-default; PITH_LOAD_SECONDS makes it longer."""
+default; PITH_TEST_LOAD_SECONDS makes it longer."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import wire
 import zone
 from load import nothing_lost, start_dnsperf
 
-SECONDS = int(os.environ.get("PITH_LOAD_SECONDS", "2"))
+SECONDS = int(os.environ.get("PITH_TEST_LOAD_SECONDS", "2"))
 GROWTH = 4 << 20  # octets of resident memory that a run may add to one like it
 
 

@@ -170,6 +170,12 @@ tests_unit_test_proxy_SOURCES = tests/unit/test_proxy.c \
 tests_unit_test_proxy_LDADD = src/libpith.a cache/libcache.a tls/libtls.a src/dns/libdns.a \
 	src/core/libcore.a $(GETDNS_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(EV_LIBS) $(CMOCKA_LIBS)
 
+# the filter of system calls
+check_PROGRAMS += tests/unit/test_sandbox
+TESTS += tests/unit/test_sandbox
+tests_unit_test_sandbox_SOURCES = tests/unit/test_sandbox.c
+tests_unit_test_sandbox_LDADD = src/libpith.a src/core/libcore.a $(SECCOMP_LIBS) $(CMOCKA_LIBS)
+
 # commands beside the daemon
 check_PROGRAMS += tests/unit/test_setup
 TESTS += tests/unit/test_setup

@@ -584,6 +584,94 @@ static void test_mutated(void **state)
 }
 
 /* Rows of the table that could not work. */
+/* Variables come before the file, in the syntax of config_env.c. */
+static void test_environment(void **state)
+{
+    static const char *const given[][2] = {
+        {"PITH_CACHE_MEMORY", "96MiB"},
+        {"PITH_UPSTREAMS", " 9.9.9.9,transport=tls,tls-name=dns.quad9.net  "
+                           "[2001:db8::53]:5353,domains=corp.example+!x.corp.example"},
+        {"PITH_LISTEN_DOH", "[::]:8443,tls=false,trusted-proxies=10.0.0.0/8+fc00::/7"},
+        {"PITH_LIMITS_RATE_QUERIES", "7"},
+        {"PITH_LOCAL", "a.lan A 192.0.2.1; b.lan A 192.0.2.2"},
+        {"PITH_SECCOMP", "off"},
+        {"PITH_PORT", "tcp://192.0.2.1:443"},
+        {"PITH_SERVICE_HOST", "192.0.2.1"},
+        {"PITH_TEST_ANYTHING", "x"},
+    };
+    char *faults;
+
+    (void)state;
+    for (size_t i = 0; i < ROWS(given); i++)
+        setenv(given[i][0], given[i][1], 1);
+    struct config *c = load("cache: {memory: 32MiB, prefetch: false}\n"
+                            "upstreams: [{address: nonsense, transport: no}]\n"
+                            "listen: {dns: [{address: 127.0.0.1:5300}]}\n",
+                            &faults);
+    for (size_t i = 0; i < ROWS(given); i++)
+        unsetenv(given[i][0]);
+    assert_string_equal(faults, "");
+    assert_non_null(c);
+    assert_int_equal(c->cache_memory_bytes, 96 << 20);
+    assert_false(c->prefetch);
+    assert_false(c->seccomp);
+    assert_int_equal(c->n_upstreams, 2);
+    assert_int_equal(c->upstreams[0].transport, UPSTREAM_TLS);
+    assert_string_equal(c->upstreams[0].tls_name, "dns.quad9.net");
+    assert_int_equal(c->upstreams[1].addr.port, 5353);
+    assert_int_equal(c->upstreams[1].n_domains, 2);
+    assert_true(c->upstreams[1].domains[1].negated);
+    assert_int_equal(c->n_listeners, 2);
+    assert_false(c->listeners[0].tls);
+    assert_int_equal(c->listeners[0].trusted_proxies.n, 2);
+    assert_int_equal(c->rate_queries, 7);
+    assert_int_equal(c->n_local, 2);
+    assert_string_equal(c->local[1], "b.lan A 192.0.2.2");
+    config_unref(c);
+    free(faults);
+}
+
+/* Each is one fault that names the variable; the file is good. */
+static void test_environment_faults(void **state)
+{
+    static const struct {
+        const char *name, *value, *fault;
+    } rows[] = {
+        {"PITH_CACHE_MEMRY", "1GiB", "PITH_CACHE_MEMRY: unknown variable"},
+        {"PITH_CACHE", "1GiB", "PITH_CACHE: unknown variable"},
+        {"PITH_UPSTREAM", "192.0.2.1", "PITH_UPSTREAM: unknown variable"},
+        {"PITH_CACHE_MEMORY", "much", "PITH_CACHE_MEMORY: \"much\" is not a size"},
+        {"PITH_CACHE_MEMORY", "", "PITH_CACHE_MEMORY: has no value"},
+        {"PITH_ECS_MODE", "on", "PITH_ECS_MODE: \"on\" is not one of"},
+        {"PITH_UPSTREAMS", "192.0.2.1,port=53", "PITH_UPSTREAMS: \"port\" is no key"},
+        {"PITH_UPSTREAMS", "192.0.2.1,transport", "PITH_UPSTREAMS: \"transport\" has no value"},
+        {"PITH_UPSTREAMS", "192.0.2.1,transport=quic", "PITH_UPSTREAMS: \"quic\" is not one of"},
+        {"PITH_LISTEN_DNS", "127.0.0.1:70000", "PITH_LISTEN_DNS: \"127.0.0.1:70000\" is not"},
+        {"PITH_TLS_CERTIFICATES", "tests/unit/data/server.cert.pem",
+         "PITH_TLS_CERTIFICATES: an item has no key="},
+        {"PITH_TLS_CERTIFICATES", "/nowhere,key=tests/unit/data/server.key.pem",
+         "PITH_TLS_CERTIFICATES: \"/nowhere\" cannot be read"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        char *told = NULL;
+        size_t size = 0;
+        FILE *f = open_memstream(&told, &size);
+        assert_non_null(f);
+        put(UPSTREAM, strlen(UPSTREAM));
+        setenv(rows[i].name, rows[i].value, 1);
+        struct config *c = config_load(config_path, f);
+        unsetenv(rows[i].name);
+        fclose(f);
+        assert_null(c);
+        const char *start = "environment: ";
+        if (strncmp(told, start, strlen(start)) != 0 || strstr(told, rows[i].fault) == NULL)
+            fail_msg("%s=%s: %s", rows[i].name, rows[i].value, told);
+        free(told);
+    }
+}
+
 static void check_rows(const struct option_table *t)
 {
     assert_true(t->n > 0 && t->n <= 32);
@@ -624,6 +712,8 @@ int main(void)
         cmocka_unit_test(test_certificates),
         cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_too_many_upstreams),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_environment_faults),
         cmocka_unit_test(test_mutated),
         cmocka_unit_test(test_table),
     };
