@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/log.h"
+
 enum { PEM_MAX = 1024 * 1024 };
 
 static bool fail(char *error, size_t size, const char *path, const char *what)
@@ -183,6 +185,15 @@ static bool load_chain(struct cert *c, BIO *pem)
     return end;
 }
 
+/* Clients will refuse it; but which certificate is served is the operator's to say. */
+static void warn_of_dates(const X509 *leaf, const char *path)
+{
+    if (X509_cmp_current_time(X509_get0_notAfter(leaf)) < 0)
+        log_warning("%s: the certificate has expired", path);
+    else if (X509_cmp_current_time(X509_get0_notBefore(leaf)) > 0)
+        log_warning("%s: the certificate is not valid yet", path);
+}
+
 /* Never ask at a terminal: an encrypted key is an error. */
 static int no_password(char *buf, int size, int rwflag, void *arg)
 {
@@ -222,6 +233,7 @@ bool cert_load(struct cert *c, const struct tls_certificate_files *files, char *
         fail(error, error_size, files->key, "is not the key of the certificate");
         goto out;
     }
+    warn_of_dates(c->leaf, files->certificate);
     ok = load_names(c) || fail(error, error_size, files->certificate, "out of memory");
 out:
     BIO_free(bio);

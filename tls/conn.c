@@ -20,16 +20,22 @@ enum {
 
 /* ---- states ---- */
 
+static void end_start(struct conn *c)
+{
+    c->counted_start = false;
+    conn_limits_drop_start(c->env->options.limits);
+    TAILQ_REMOVE(&c->env->starting, c, link);
+    TAILQ_INSERT_TAIL(&c->env->conns, c, link);
+}
+
 void conn_set_state(struct conn *c, enum conn_state state)
 {
     if (c->state == CONN_DEAD || c->state == (uint8_t)state)
         return;
     c->state = (uint8_t)state;
     c->since_ms = clock_now_ms();
-    if (state == CONN_OPEN && c->counted_start) {
-        c->counted_start = false;
-        conn_limits_drop_start(c->env->options.limits);
-    }
+    if (c->counted_start && state >= CONN_OPEN && state != CONN_DEAD)
+        end_start(c);
     if (state == CONN_LINGER)
         c->step = 0;
 }
@@ -302,13 +308,13 @@ void conn_destroy(struct conn *c)
     buf_release(&c->stream.out);
     conn_limits_buffered(limits, c->buffered, 0);
     if (c->counted_start)
-        conn_limits_drop_start(limits);
+        end_start(c);
+    TAILQ_REMOVE(&env->conns, c, link);
+    env->n_conns--;
     if (c->counted_client)
         conn_limits_drop_client(limits, &c->stream.client);
     conn_limits_drop(limits);
     tls_io_deinit(&c->io);
-    LIST_REMOVE(c, link);
-    env->n_conns--;
     free(c);
     metrics_count(M_CONNS_CLOSED);
     env->on_closed(env);

@@ -18,8 +18,8 @@
  * One wake-up is one turn: read what is there (bounded), give it to the rider, write all
  * that it produced. What remains to be done without a new event (kicks by riders, input
  * left for fairness) waits in the ready queue, which runs before the loop sleeps. TLS
- * handshakes cost hundreds of times what an answer does: a pass of the loop does a few of
- * them, the others wait in a queue of their own.
+ * handshakes cost hundreds of times what an answer does: a pass of the loop has a share of
+ * time for them, and those that do not get to it wait in a queue of their own.
  *
  * Files: conn.c turns, reading, writing, time-outs, the end; conn_start.c what comes before
  * the rider; conn_env.c the queues and what the connections of a listener share.
@@ -54,7 +54,7 @@ struct conn {
     struct stream stream; /* out: borrowed from the environment during a turn */
     struct tls_io io;
     struct conn_env *env;
-    LIST_ENTRY(conn) link;   /* all of the environment */
+    TAILQ_ENTRY(conn) link;  /* in `starting`, from OPEN on in `conns` */
     TAILQ_ENTRY(conn) place; /* in a queue */
     ev_io watcher;
     ev_timer timer;
@@ -91,12 +91,13 @@ struct conn_env {
     uint8_t *read_buf;    /* CONN_READ_SIZE octets, used within one turn */
     struct buf spare_out; /* lent to who has a turn: idle connections have no output
                            * buffer, and busy ones do not allocate */
-    LIST_HEAD(, conn) conns;
-    size_t n_conns;
-    TAILQ_HEAD(conn_tailq, conn) ready, handshakes;
-    unsigned handshakes_left; /* of this pass of the loop */
-    ev_prepare prepare;       /* runs the queues before the loop sleeps */
-    ev_idle idle;             /* active while something waits: keeps the loop awake */
+    TAILQ_HEAD(conn_tailq, conn) starting, conns; /* oldest first */
+    size_t n_conns;                               /* of both */
+    struct conn_tailq ready, handshakes;          /* queues */
+    uint64_t handshake_us_left;                   /* of this pass of the loop */
+    size_t n_handshakes;                          /* in that queue */
+    ev_prepare prepare;                           /* runs the queues before the loop sleeps */
+    ev_idle idle; /* active while something waits: keeps the loop awake */
     void (*on_closed)(struct conn_env *env); /* a descriptor became free */
 };
 
@@ -112,6 +113,8 @@ enum {
 bool conn_env_init(struct conn_env *env);
 /* Ends every connection and frees. */
 void conn_env_deinit(struct conn_env *env);
+/* So many handshakes wait that accepting more would only make the queue longer. */
+bool conn_env_busy(const struct conn_env *env);
 /* Tells every rider to finish; connections without one end. */
 void conn_env_drain(struct conn_env *env);
 /* The connection gets a turn without a new event. Nothing when it waits already. */

@@ -4,26 +4,39 @@
 
 #include "tls/conn.h"
 
-/* A full handshake takes up to a millisecond: in between, those served get their turn. */
-enum { HANDSHAKES_A_PASS = 4 };
+enum {
+    /* What a pass of the loop spends on handshakes at most, and one more: in between, those
+     * connected get their turn. */
+    HANDSHAKE_US = 1000,
+    HANDSHAKES_MAX = 64, /* waiting, before accepting stops */
+};
+
+bool conn_env_busy(const struct conn_env *env)
+{
+    return env->n_handshakes >= HANDSHAKES_MAX;
+}
 
 void conn_enqueue(struct conn *c, enum conn_queue queue)
 {
     if (c->queue != QUEUE_NONE)
         return;
     c->queue = (uint8_t)queue;
-    if (queue == QUEUE_READY)
+    if (queue == QUEUE_READY) {
         TAILQ_INSERT_TAIL(&c->env->ready, c, place);
-    else
+    } else {
         TAILQ_INSERT_TAIL(&c->env->handshakes, c, place);
+        c->env->n_handshakes++;
+    }
 }
 
 void conn_dequeue(struct conn *c)
 {
-    if (c->queue == QUEUE_READY)
+    if (c->queue == QUEUE_READY) {
         TAILQ_REMOVE(&c->env->ready, c, place);
-    else if (c->queue == QUEUE_HANDSHAKE)
+    } else if (c->queue == QUEUE_HANDSHAKE) {
         TAILQ_REMOVE(&c->env->handshakes, c, place);
+        c->env->n_handshakes--;
+    }
     c->queue = QUEUE_NONE;
 }
 
@@ -41,8 +54,8 @@ static void run_ready(struct conn_env *env)
 
 static void run_handshakes(struct conn_env *env)
 {
-    env->handshakes_left = HANDSHAKES_A_PASS;
-    while (env->handshakes_left > 0 && !TAILQ_EMPTY(&env->handshakes)) {
+    env->handshake_us_left = HANDSHAKE_US;
+    while (env->handshake_us_left > 0 && !TAILQ_EMPTY(&env->handshakes)) {
         struct conn *c = TAILQ_FIRST(&env->handshakes);
         conn_dequeue(c);
         c->granted = true;
@@ -73,10 +86,11 @@ bool conn_env_init(struct conn_env *env)
     env->read_buf = malloc(CONN_READ_SIZE);
     if (!env->read_buf)
         return false;
-    LIST_INIT(&env->conns);
+    TAILQ_INIT(&env->starting);
+    TAILQ_INIT(&env->conns);
     TAILQ_INIT(&env->ready);
     TAILQ_INIT(&env->handshakes);
-    env->handshakes_left = HANDSHAKES_A_PASS;
+    env->handshake_us_left = HANDSHAKE_US;
     ev_prepare_init(&env->prepare, on_prepare);
     ev_set_priority(&env->prepare, EV_MINPRI); /* after all who may kick */
     env->prepare.data = env;
@@ -88,7 +102,7 @@ bool conn_env_init(struct conn_env *env)
 void conn_env_deinit(struct conn_env *env)
 {
     struct conn *c;
-    while ((c = LIST_FIRST(&env->conns)))
+    while ((c = TAILQ_FIRST(&env->starting)) || (c = TAILQ_FIRST(&env->conns)))
         conn_destroy(c);
     ev_prepare_stop(env->loop, &env->prepare);
     ev_idle_stop(env->loop, &env->idle);
@@ -97,16 +111,21 @@ void conn_env_deinit(struct conn_env *env)
     env->read_buf = NULL;
 }
 
+static void finish(struct conn *c)
+{
+    if (c->state == CONN_OPEN)
+        c->stream.rider->on_shutdown(&c->stream);
+    else if (c->state < CONN_OPEN)
+        conn_set_state(c, CONN_DEAD);
+    conn_dequeue(c);
+    conn_enqueue(c, QUEUE_READY);
+}
+
 void conn_env_drain(struct conn_env *env)
 {
     struct conn *c;
-    LIST_FOREACH(c, &env->conns, link)
-    {
-        if (c->state == CONN_OPEN)
-            c->stream.rider->on_shutdown(&c->stream);
-        else if (c->state < CONN_OPEN)
-            conn_set_state(c, CONN_DEAD);
-        conn_dequeue(c);
-        conn_enqueue(c, QUEUE_READY);
-    }
+    TAILQ_FOREACH(c, &env->starting, link)
+    finish(c);
+    TAILQ_FOREACH(c, &env->conns, link)
+    finish(c);
 }

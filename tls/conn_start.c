@@ -40,14 +40,16 @@ void conn_handshake_turn(struct conn *c)
 {
     struct conn_env *env = c->env;
     bool first = c->granted || TAILQ_EMPTY(&env->handshakes);
-    if (env->handshakes_left == 0 || !first) {
+    if (env->handshake_us_left == 0 || !first) {
         conn_enqueue(c, QUEUE_HANDSHAKE);
         return;
     }
-    env->handshakes_left--;
     c->granted = false;
 
+    uint64_t begin_us = clock_now_us();
     enum tls_io_result r = tls_io_handshake(&c->io);
+    uint64_t us = clock_now_us() - begin_us;
+    env->handshake_us_left -= us < env->handshake_us_left ? us : env->handshake_us_left;
     c->want_write = r == TLS_IO_WANT_WRITE;
     if (r == TLS_IO_OK) {
         metrics_count(M_TLS_HANDSHAKES);
@@ -160,14 +162,22 @@ void conn_proxy_turn(struct conn *c)
     begin(c);
 }
 
-/* Over all workers. Those that have not got to their protocol have a share of the cap, so
- * that who is open stays reachable under a flood of half-made ones. */
+/* Over all workers. Those that have not got to their protocol have a share of the cap; over
+ * it the oldest of them makes room: who means it is through within milliseconds, and a
+ * flood of half-made connections only drives itself out. */
 static bool count(struct conn *c)
 {
     const struct listener_options *o = &c->env->options;
+    uint32_t max_starts = o->max_connections / 4 + 64;
     if (!conn_limits_take(o->limits, o->max_connections))
         return false;
-    c->counted_start = conn_limits_take_start(o->limits, o->max_connections / 4 + 64);
+    c->counted_start = conn_limits_take_start(o->limits, max_starts);
+    struct conn *oldest = TAILQ_FIRST(&c->env->starting);
+    if (!c->counted_start && oldest) {
+        metrics_count(M_CONNS_REFUSED);
+        conn_destroy(oldest);
+        c->counted_start = conn_limits_take_start(o->limits, max_starts);
+    }
     if (!c->counted_start)
         conn_limits_drop(o->limits);
     return c->counted_start;
@@ -190,7 +200,7 @@ static void set_up(struct conn *c, int fd, const struct addr *peer)
     c->watcher.data = c;
     ev_timer_init(&c->timer, conn_on_timer, 0., 0.);
     c->timer.data = c;
-    LIST_INSERT_HEAD(&c->env->conns, c, link);
+    TAILQ_INSERT_TAIL(&c->env->starting, c, link);
     c->env->n_conns++;
 }
 

@@ -16,7 +16,7 @@
 #include "tls/conn.h"
 
 enum {
-    ACCEPT_BATCH = 64, /* connections of one wake-up: those open already want their turn */
+    ACCEPT_BATCH = 16, /* connections of one wake-up: those open already want their turn */
     FAST_OPEN_QUEUE = 256,
 };
 
@@ -71,7 +71,7 @@ static void on_accept(struct ev_loop *loop, ev_io *w, int events)
 {
     (void)loop, (void)events;
     struct listener *l = w->data;
-    for (int i = 0; i < ACCEPT_BATCH; i++) {
+    for (int i = 0; i < ACCEPT_BATCH && !conn_env_busy(&l->env); i++) {
         struct sockaddr_storage ss;
         socklen_t len = sizeof ss;
         struct addr peer;

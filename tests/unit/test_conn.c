@@ -562,6 +562,34 @@ static void handshakes_take_turns(void **state)
     client_close(&good);
 }
 
+/* Connections that never get to their protocol make room for those that do. */
+static void half_made_connections_make_room(void **state)
+{
+    struct net *n = *state;
+    enum { HALF_MADE = 120 / 4 + 64 };
+    struct client good[3], junk[HALF_MADE];
+    uint8_t octet;
+    n->options.max_connections = 120;
+    net_listen(n);
+    for (size_t i = 0; i < HALF_MADE; i++) {
+        client_open(&junk[i], n);
+        client_send(&junk[i], "\x16\3\1", 3);
+    }
+    net_until(n, listener_connections(n->listener) == HALF_MADE);
+    for (int i = 0; i < 3; i++) {
+        join(&good[i], n);
+        ask(&good[i], 1);
+    }
+    for (int i = 0; i < 3; i++)
+        ask(&good[i], 2);
+    assert_true(client_read(&junk[0], &octet, 1, 10000) >= -1); /* the oldest is gone */
+    assert_int_equal(client_read(&junk[HALF_MADE - 1], &octet, 1, 20), -2);
+    for (size_t i = 0; i < HALF_MADE; i++)
+        client_close(&junk[i]);
+    for (int i = 0; i < 3; i++)
+        client_close(&good[i]);
+}
+
 /* Out of descriptors: accepting pauses and goes on by itself. */
 static void descriptors_run_out(void **state)
 {
@@ -820,6 +848,7 @@ int main(void)
         BOTH(cap_of_queries),
         CLEAR(greedy_does_not_starve),
         TLS(handshakes_take_turns),
+        TLS(half_made_connections_make_room),
         CLEAR(descriptors_run_out),
         BOTH(proxy_header_names_the_client),
         CLEAR(proxy_header_and_query_together),
