@@ -231,9 +231,17 @@ static enum special_kind find_shared(const uint8_t *name, size_t len, const uint
     return SPECIAL_PRIVATE;
 }
 
+static bool is_label(const uint8_t *label, size_t len, const char *wanted, size_t wanted_len)
+{
+    /* The length tells nearly all top-level domains apart without a call. */
+    return len == wanted_len && name_equal(label, len, (const uint8_t *)wanted, wanted_len);
+}
+
 enum special_kind special_find(const uint8_t *name, size_t len, const uint8_t **zone,
                                size_t *zone_len)
 {
+    static const char arpa[] = "\x04"
+                               "arpa";
     size_t at = 0;
 
     if (len < 2)
@@ -241,13 +249,9 @@ enum special_kind special_find(const uint8_t *name, size_t len, const uint8_t **
     while (at + name[at] + 2u < len)
         at += name[at] + 1u;
     for (size_t i = 0; i < sizeof plain_zones / sizeof *plain_zones; i++)
-        if (name_equal(name + at, len - at, (const uint8_t *)plain_zones[i].name,
-                       plain_zones[i].len))
+        if (is_label(name + at, len - at, plain_zones[i].name, plain_zones[i].len))
             return found(&plain_zones[i], zone, zone_len);
-    if (!name_equal(name + at, len - at,
-                    (const uint8_t *)"\x04"
-                                     "arpa",
-                    6))
+    if (!is_label(name + at, len - at, arpa, sizeof arpa))
         return SPECIAL_NONE;
     for (size_t i = 0; i < sizeof arpa_zones / sizeof *arpa_zones; i++)
         if (name_below(name, len, (const uint8_t *)arpa_zones[i].name, arpa_zones[i].len))

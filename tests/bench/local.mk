@@ -58,3 +58,13 @@ tests_bench_bench_http_LDADD = http/libhttp.a src/dns/libdns.a src/core/libcore.
 .PHONY: bench-http
 bench-http: tests/bench/bench_http$(EXEEXT)
 	@for mode in h2 post h1 idle; do tests/bench/bench_http $$mode || exit 1; done
+
+# The query path alone: proxy and cache, no transport.
+EXTRA_PROGRAMS += tests/bench/bench_proxy
+tests_bench_bench_proxy_SOURCES = tests/bench/bench_proxy.c \
+	tests/unit/fake_upstream.c tests/unit/fake_upstream.h
+tests_bench_bench_proxy_LDADD = src/libpith.a cache/libcache.a tls/libtls.a src/dns/libdns.a \
+	src/core/libcore.a $(GETDNS_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(EV_LIBS)
+.PHONY: bench-proxy
+bench-proxy: tests/bench/bench_proxy$(EXEEXT)
+	tests/bench/bench_proxy
