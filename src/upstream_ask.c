@@ -196,7 +196,8 @@ static bool fail(struct upstream_ask *a)
     };
     if (a->any_sign) {
         answer.ede_text = watch_reason(a->blamed, a->sign);
-        if (a->sign == SIGN_REFUSED || a->sign == SIGN_CLOSED)
+        if (a->sign == SIGN_REFUSED || a->sign == SIGN_CLOSED ||
+            (a->blamed->main && upstream_context_certificate_failure(a->blamed->main)))
             answer.ede = DNS_EDE_NETWORK_ERROR;
         answer.network_failure = a->sign != SIGN_BAD;
     } else if (a->only_local) {

@@ -123,10 +123,10 @@ static bool subnet_fits(const struct upstream_query *q, const struct dns_reply *
     return ecs_parse(&got, data, len) && ecs_equal(&got, q->subnet);
 }
 
-/* FORMERR without OPT, and often without the question (RFC 6891 7). */
+/* FORMERR without records, OPT among them, and often without the question (RFC 6891 7). */
 static bool knows_no_edns(const struct upstream_query *q, const uint8_t *msg, size_t len)
 {
-    return !q->plain && (msg[3] & DNS_RCODE) == DNS_RCODE_FORMERR &&
+    return !q->plain && (msg[3] & DNS_RCODE) == DNS_RCODE_FORMERR && dns_read32(msg + 6) == 0 &&
            dns_read16(msg + 10) == 0 &&
            (len == DNS_HEADER_SIZE ? dns_read16(msg + 4) == 0 : question_fits(q, msg, len));
 }
@@ -303,6 +303,14 @@ static enum upstream_datagram on_datagram(struct upstream_loop *l, void *query, 
         return DATAGRAM_GONE;
     }
     judge(q, e->rx, (size_t)n, true);
+    if (q->outcome == OUTCOME_TRUNCATED &&
+        ((size_t)n > sizeof e->rx || !reply_parse(&q->reply, e->rx, (size_t)n))) {
+        /* Cut where it may be: nothing for getdns. That its ID is not looked at does no harm, a
+         * stream is asked. */
+        upstream_query_abandon(q);
+        finish(e, q, OUTCOME_TRUNCATED);
+        return DATAGRAM_GONE;
+    }
     if (q->outcome != OUTCOME_BAD)
         return DATAGRAM_PASS;
     (void)!recv(fd, e->rx, sizeof e->rx, MSG_DONTWAIT);

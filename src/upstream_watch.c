@@ -82,7 +82,7 @@ const char *watch_reason(const struct upstream *u, enum health_sign sign)
     if (u && u->is->host && !u->main)
         return "no address found for the host name";
     const char *why = u && u->main ? upstream_context_certificate_failure(u->main) : NULL;
-    return why && sign == SIGN_REFUSED ? why : upstream_health_sign_text(sign);
+    return why ? why : upstream_health_sign_text(sign);
 }
 
 /* ---- probes */

@@ -653,7 +653,7 @@ static void certificates(void **state)
         struct client c;
         struct outcome o = {0};
         struct fake *f = fake_start(FAKE_TLS, 0);
-        snprintf(yaml, sizeof yaml, POLICY("ordered") "upstreams:\n%s",
+        snprintf(yaml, sizeof yaml, "upstreams:\n%s",
                  client_line(line, sizeof line, FAKE_TLS, fake_port(f), keys[i]));
         client_open(&c, yaml);
         client_resolve(&c, &o, "a.example.");
