@@ -22,8 +22,7 @@ struct config_faults {
     size_t n_marks, marks_size;
 };
 
-/* --- faults ----------------------------------------------------------------------------------
- */
+/* ---- faults ---- */
 
 static void tell(struct config_faults *f, const char *path, unsigned line, const char *key,
                  const char *fmt, va_list args) __attribute__((format(printf, 5, 0)));
@@ -107,8 +106,7 @@ static void release_faults(struct config_faults *f)
     free(f->marks);
 }
 
-/* --- life ------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 static void destroy_document(struct config_document *d)
 {

@@ -20,8 +20,7 @@ enum {
 
 static const char *const kind_names[] = {"listen.doh", "listen.dot", "listen.dns"};
 
-/* --- listeners -------------------------------------------------------------------------------
- */
+/* ---- listeners ---- */
 
 static bool add_listener(struct config_document *d, enum listener_kind kind,
                          const char *address)
@@ -111,8 +110,7 @@ static void check_listeners(struct config_faults *f, struct config_document *d)
         config_fault_at(f, &d->listeners[LISTENER_DNS].list, "listen", "has no address at all");
 }
 
-/* --- certificates ----------------------------------------------------------------------------
- */
+/* ---- certificates ---- */
 
 static bool try_context(const struct config *c, const struct tls_certificate_files *files,
                         size_t n_files, const char *ticket_keys, char *error, size_t error_size)
@@ -152,8 +150,7 @@ static void check_certificates(struct config_faults *f, struct config *c)
         config_fault_at(f, &c->ticket_keys, "tls.ticket-keys", "%s", error);
 }
 
-/* --- upstreams -------------------------------------------------------------------------------
- */
+/* ---- upstreams ---- */
 
 static bool is_wildcard(const struct addr *a)
 {
@@ -320,8 +317,7 @@ static void check_upstreams(struct config_faults *f, struct config_document *d)
                         "has only host names, and none with bootstrap addresses to find them");
 }
 
-/* --- all the rest ----------------------------------------------------------------------------
- */
+/* ---- all the rest ---- */
 
 static void check_cache(struct config_faults *f, struct config *c)
 {

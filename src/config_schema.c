@@ -46,8 +46,7 @@ enum {
     HOUR_MS = 60 * MINUTE_MS,
 };
 
-/* --- listen ----------------------------------------------------------------------------------
- */
+/* ---- listen ---- */
 
 #define OBJECT struct config_listener
 #define LISTENER_ADDRESS(default_port)                                                         \
@@ -83,8 +82,7 @@ static const struct option listen_rows[] = {
 static const struct option_table listen_table = TABLE(listen_rows);
 #undef OBJECT
 
-/* --- tls, http -------------------------------------------------------------------------------
- */
+/* ---- tls, http ---- */
 
 #define OBJECT struct config_certificate
 static const struct option certificate_rows[] = {
@@ -120,8 +118,7 @@ static const struct option http_rows[] = {
 static const struct option_table http_table = TABLE(http_rows);
 #undef OBJECT
 
-/* --- upstreams -------------------------------------------------------------------------------
- */
+/* ---- upstreams ---- */
 
 #define OBJECT struct config_upstream
 static const struct option_choice transports[] = {
@@ -166,8 +163,7 @@ static const struct option upstream_rows[] = {
 };
 static const struct option_table upstream_table = TABLE(upstream_rows);
 
-/* --- cache, ecs, access, limits --------------------------------------------------------------
- */
+/* ---- cache, ecs, access, limits ---- */
 
 static const struct option stale_rows[] = {
     SCALAR("max-age", stale_max_age_s, kind_ttl, "1d", .max = LIFE_MAX_S,
@@ -252,8 +248,7 @@ static const struct option limit_rows[] = {
 };
 static const struct option_table limit_table = TABLE(limit_rows);
 
-/* --- the document ----------------------------------------------------------------------------
- */
+/* ---- the document ---- */
 
 static const struct option rows[] = {
     SCALAR("workers", workers, kind_workers, "auto", .min = 1, .max = 256,
@@ -281,8 +276,7 @@ static const struct option rows[] = {
 
 const struct option_table config_options = TABLE(rows);
 
-/* --- objects ---------------------------------------------------------------------------------
- */
+/* ---- objects ---- */
 
 void *option_list(const struct option *o, const void *object, size_t *count)
 {

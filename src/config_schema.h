@@ -120,7 +120,14 @@ void config_read_environment(struct config_faults *f, struct config_document *d)
  * Copes with values that were refused, which are unset or the default. */
 void config_check(struct config_faults *f, struct config_document *d);
 
-/* config_value.c: the kinds. */
+/* Says in why what is wrong, for a read() to return. Always false. */
+static inline bool option_refuse(char *why, size_t why_size, const char *what)
+{
+    snprintf(why, why_size, "%s", what);
+    return false;
+}
+
+/* config_value.c, config_text.c: the kinds. */
 extern const struct option_kind kind_bool, kind_count, kind_octet, kind_workers, kind_size,
     kind_seconds, kind_ttl, kind_millis, kind_choice, kind_text, kind_header, kind_file,
     kind_saved_file, kind_host, kind_url_path, kind_address, kind_cidr, kind_domain, kind_pin;

@@ -10,6 +10,7 @@ src_libpith_a_SOURCES += \
 	src/config_dump.c \
 	src/config_env.c \
 	src/config_schema.c src/config_schema.h \
+	src/config_text.c \
 	src/config_value.c \
 	src/config_yaml.c \
 	src/resolvconf.c src/resolvconf.h \
@@ -18,6 +19,7 @@ src_libpith_a_SOURCES += \
 # life cycle: workers, listeners, reload, drain
 src_libpith_a_SOURCES += \
 	src/activation.c src/activation.h \
+	src/endpoint.c src/endpoint.h \
 	src/privileges.c src/privileges.h \
 	src/sandbox.c src/sandbox.h \
 	src/server.c src/server.h \

@@ -69,8 +69,7 @@ struct main_loop {
     ev_timer certificates;
 };
 
-/* --- readiness -------------------------------------------------------------------------------
- */
+/* ---- readiness ---- */
 
 static void notify(const char *state)
 {
@@ -102,8 +101,7 @@ static void notify_reloading(void)
     notify(state);
 }
 
-/* --- configuration ---------------------------------------------------------------------------
- */
+/* ---- configuration ---- */
 
 static const char *effective_path(const char *path)
 {
@@ -132,8 +130,7 @@ static struct config *load_logged(const char *path)
     return c;
 }
 
-/* --- events ----------------------------------------------------------------------------------
- */
+/* ---- events ---- */
 
 static void on_hangup(struct ev_loop *loop, ev_signal *watcher, int events)
 {
@@ -248,8 +245,7 @@ out:
     return status;
 }
 
-/* --- command line ----------------------------------------------------------------------------
- */
+/* ---- command line ---- */
 
 static void print_usage(FILE *out)
 {

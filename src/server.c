@@ -35,8 +35,7 @@ static bool fail(char *error, size_t error_size, const char *what)
     return false;
 }
 
-/* --- what a configuration needs --------------------------------------------------------------
- */
+/* ---- what a configuration needs ---- */
 
 static bool wants_tls(const struct config *c)
 {
@@ -96,8 +95,7 @@ static struct socket_set *open_sockets(const struct config *c, size_t n_workers,
     return NULL;
 }
 
-/* --- start -----------------------------------------------------------------------------------
- */
+/* ---- start ---- */
 
 static bool create_cache(struct server *s, char *error, size_t error_size)
 {
@@ -187,8 +185,7 @@ out:
     return NULL;
 }
 
-/* --- reload ----------------------------------------------------------------------------------
- */
+/* ---- reload ---- */
 
 static bool same_cidrs(const struct cidr_list *a, const struct cidr_list *b)
 {
@@ -341,8 +338,7 @@ void server_check_certificates(struct server *s)
     log_info("tls: certificates changed and were loaded");
 }
 
-/* --- stop ------------------------------------------------------------------------------------
- */
+/* ---- stop ---- */
 
 static void save_cache(struct server *s)
 {

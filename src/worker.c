@@ -4,31 +4,13 @@
 #include <ev.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/log.h"
 #include "core/metrics.h"
-#include "http/http.h"
+#include "endpoint.h"
 #include "proxy.h"
-#include "tls/dot.h"
-#include "udp.h"
 #include "upstream.h"
-
-enum { PROTOCOLS_MAX = 3 };
-
-/* A listener of the configuration, as this worker has it. */
-struct endpoint {
-    struct config *opened;  /* whose lists the listener borrows for its life */
-    struct config *current; /* whose texts the options below borrow */
-    struct listener_protocol protocols[PROTOCOLS_MAX];
-    size_t n_protocols;
-    struct http_options http;
-    struct dot_options dot;
-    struct listener *tcp;
-    struct udp_listener *udp; /* plain DNS only */
-    struct endpoint *next;    /* in the worker's list of draining ones */
-};
 
 enum order_kind { ORDER_RELOAD, ORDER_TLS, ORDER_DRAIN };
 
@@ -70,163 +52,7 @@ struct worker {
     struct socket_set *sockets;
 };
 
-/* --- endpoints -------------------------------------------------------------------------------
- */
-
-static void add_protocol(struct endpoint *e, const char *alpn,
-                         bool (*attach)(struct stream *s, void *arg),
-                         int (*sniff)(const uint8_t *data, size_t len), void *arg)
-{
-    e->protocols[e->n_protocols++] = (struct listener_protocol){
-        .alpn = alpn,
-        .attach = attach,
-        .sniff = sniff,
-        .arg = arg,
-    };
-}
-
-/* In the order in which we like them. Who sends no ALPN gets the last. */
-static void choose_protocols(struct endpoint *e, const struct config_listener *l)
-{
-    if (l->kind == LISTENER_DOH && l->tls) {
-        add_protocol(e, "h2", http_h2_attach, NULL, &e->http);
-        add_protocol(e, "http/1.1", http_h1_attach, NULL, &e->http);
-        add_protocol(e, NULL, http_h1_attach, NULL, &e->http);
-    } else if (l->kind == LISTENER_DOH) {
-        add_protocol(e, NULL, http_h2_attach, http_h2_sniff, &e->http);
-        add_protocol(e, NULL, http_h1_attach, NULL, &e->http);
-    } else {
-        if (l->tls)
-            add_protocol(e, "dot", dot_attach, NULL, &e->dot);
-        add_protocol(e, NULL, dot_attach, NULL, &e->dot);
-    }
-}
-
-/* Riders read their options anew for each request, so that what changes here is in force at
- * once on old connections as well. */
-static void set_options(struct endpoint *e, struct worker *w, struct config *c,
-                        const struct config_listener *l)
-{
-    struct config *before = e->current;
-
-    e->current = config_ref(c);
-    e->http = (struct http_options){
-        .handler = proxy_handler(w->proxy),
-        .paths = (const char *const *)c->http_paths,
-        .n_paths = c->n_http_paths,
-        .json = c->http_json,
-        .cors = c->http_cors,
-        .trusted_proxies = l->trusted_proxies.list,
-        .n_trusted_proxies = l->trusted_proxies.n,
-        .max_streams = c->limit_streams,
-        .max_queries = c->limit_queries_per_connection,
-    };
-    e->dot = (struct dot_options){
-        .handler = proxy_handler(w->proxy),
-        .transport = l->tls ? QUERY_DOT : QUERY_TCP,
-        .max_in_flight = c->limit_streams,
-        .max_queries = c->limit_queries_per_connection,
-    };
-    config_unref(before);
-}
-
-static struct listener_options listener_options(const struct worker *w,
-                                                const struct endpoint *e,
-                                                const struct config *c,
-                                                const struct config_listener *l)
-{
-    return (struct listener_options){
-        .address = l->address,
-        .protocols = e->protocols,
-        .n_protocols = e->n_protocols,
-        .tls = l->tls ? w->tls : NULL,
-        .proxy_protocol = l->proxy_protocol.list,
-        .n_proxy_protocol = l->proxy_protocol.n,
-        .trusted_proxies = l->trusted_proxies.list,
-        .n_trusted_proxies = l->trusted_proxies.n,
-        .limits = w->limits,
-        .max_connections = c->limit_connections,
-        .max_connections_per_client = c->limit_connections_per_client,
-        .handshake_ms = c->limit_handshake_ms,
-        .idle_ms = c->limit_idle_ms,
-        .read_ms = c->limit_read_ms,
-        .write_ms = c->limit_write_ms,
-    };
-}
-
-static void close_endpoint(struct endpoint *e)
-{
-    if (e == NULL)
-        return;
-    if (e->tcp != NULL)
-        listener_close(e->tcp);
-    if (e->udp != NULL)
-        udp_close(e->udp);
-    config_unref(e->opened);
-    config_unref(e->current);
-    free(e);
-}
-
-static void drain_endpoint(struct endpoint *e)
-{
-    if (e->tcp != NULL)
-        listener_drain(e->tcp);
-    if (e->udp != NULL)
-        udp_drain(e->udp);
-}
-
-static bool is_drained(const struct endpoint *e)
-{
-    return (e->tcp == NULL || listener_connections(e->tcp) == 0) &&
-           (e->udp == NULL || udp_in_flight(e->udp) == 0);
-}
-
-/* Who opens a listener on a socket takes it, whether it works or not. */
-static int take(int *fds, size_t index)
-{
-    int fd = fds[index];
-
-    fds[index] = -1;
-    return fd;
-}
-
-static struct endpoint *open_endpoint(struct worker *w, struct config *c,
-                                      const struct config_listener *l,
-                                      struct socket_set *sockets)
-{
-    struct endpoint *e = calloc(1, sizeof(*e));
-
-    if (e == NULL)
-        return NULL;
-    e->opened = config_ref(c);
-    choose_protocols(e, l);
-    set_options(e, w, c, l);
-
-    struct listener_options options = listener_options(w, e, c, l);
-    options.address = sockets->address;
-    e->tcp = listener_open(w->loop, take(sockets->tcp, w->index), &options);
-    if (l->kind == LISTENER_DNS)
-        e->udp = udp_open(w->loop, take(sockets->udp, w->index), proxy_handler(w->proxy));
-    if (e->tcp == NULL || (l->kind == LISTENER_DNS && e->udp == NULL)) {
-        close_endpoint(e);
-        return NULL;
-    }
-    return e;
-}
-
-/* The same sockets, with what the new configuration has for them. */
-static void keep_endpoint(struct worker *w, struct endpoint *e, struct config *c,
-                          const struct config_listener *l)
-{
-    set_options(e, w, c, l);
-    struct listener_options options = listener_options(w, e, c, l);
-    listener_set_limits(e->tcp, &options);
-    if (l->tls)
-        listener_set_tls(e->tcp, w->tls);
-}
-
-/* --- orders ----------------------------------------------------------------------------------
- */
+/* ---- orders ---- */
 
 static void set_config(struct worker *w, struct config *c)
 {
@@ -244,17 +70,28 @@ static void set_tls(struct worker *w, struct tls_context *tls)
     tls_context_unref(before);
 }
 
-static void retire(struct worker *w, struct endpoint *e)
+static struct endpoint_env endpoint_env(const struct worker *w)
 {
-    if (e == NULL)
-        return;
-    drain_endpoint(e);
-    e->next = w->draining;
-    w->draining = e;
+    return (struct endpoint_env){
+        .loop = w->loop,
+        .index = w->index,
+        .handler = proxy_handler(w->proxy),
+        .limits = w->limits,
+    };
+}
+
+static void retire_endpoints(struct worker *w)
+{
+    for (size_t i = 0; i < w->n_endpoints; i++)
+        endpoint_retire(w->endpoints[i], &w->draining);
+    free(w->endpoints);
+    w->endpoints = NULL;
+    w->n_endpoints = 0;
 }
 
 static bool reload_endpoints(struct worker *w, const struct order *o)
 {
+    const struct endpoint_env env = endpoint_env(w);
     struct config *c = o->config;
     struct endpoint **list = calloc(c->n_listeners, sizeof(struct endpoint *));
     bool ok = true;
@@ -264,18 +101,16 @@ static bool reload_endpoints(struct worker *w, const struct order *o)
     for (size_t i = 0; i < c->n_listeners; i++) {
         const struct worker_listener *from = &o->listeners[i];
         if (!from->kept) {
-            list[i] = open_endpoint(w, c, &c->listeners[i], from->sockets);
+            list[i] = endpoint_open(&env, c, &c->listeners[i], w->tls, from->sockets);
             ok = ok && list[i] != NULL;
             continue;
         }
         list[i] = w->endpoints[from->before];
         w->endpoints[from->before] = NULL;
         if (list[i] != NULL)
-            keep_endpoint(w, list[i], c, &c->listeners[i]);
+            endpoint_keep(&env, list[i], c, &c->listeners[i], w->tls);
     }
-    for (size_t i = 0; i < w->n_endpoints; i++)
-        retire(w, w->endpoints[i]);
-    free(w->endpoints);
+    retire_endpoints(w);
     w->endpoints = list;
     w->n_endpoints = c->n_listeners;
     return ok;
@@ -295,19 +130,15 @@ static void replace_certificates(struct worker *w, struct tls_context *tls)
 {
     set_tls(w, tls);
     for (size_t i = 0; i < w->n_endpoints; i++) {
-        if (w->config->listeners[i].tls && w->endpoints[i] != NULL)
-            listener_set_tls(w->endpoints[i]->tcp, tls);
+        if (w->endpoints[i] != NULL)
+            endpoint_set_tls(w->endpoints[i], tls);
     }
 }
 
 static void begin_drain(struct worker *w, unsigned drain_ms)
 {
     w->stopping = true;
-    for (size_t i = 0; i < w->n_endpoints; i++)
-        retire(w, w->endpoints[i]);
-    free(w->endpoints);
-    w->endpoints = NULL;
-    w->n_endpoints = 0;
+    retire_endpoints(w);
     ev_timer_set(&w->deadline, drain_ms / 1000.0, 0);
     ev_timer_start(w->loop, &w->deadline);
 }
@@ -323,18 +154,9 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 static void on_tail(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     struct worker *w = watcher->data;
-    struct endpoint **link = &w->draining;
 
     (void)events;
-    while (*link != NULL) {
-        struct endpoint *e = *link;
-        if (is_drained(e)) {
-            *link = e->next;
-            close_endpoint(e);
-        } else {
-            link = &e->next;
-        }
-    }
+    endpoint_sweep(&w->draining);
     if (w->stopping && w->draining == NULL)
         ev_break(loop, EVBREAK_ALL);
 }
@@ -367,8 +189,7 @@ static void on_wake(struct ev_loop *loop, ev_async *watcher, int events)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* --- the thread ------------------------------------------------------------------------------
- */
+/* ---- the thread ---- */
 
 static bool set_up(struct worker *w)
 {
@@ -382,8 +203,9 @@ static bool set_up(struct worker *w)
     if (w->proxy == NULL || w->endpoints == NULL)
         return false;
     w->n_endpoints = c->n_listeners;
+    const struct endpoint_env env = endpoint_env(w);
     for (size_t i = 0; i < c->n_listeners; i++) {
-        w->endpoints[i] = open_endpoint(w, c, &c->listeners[i], &w->sockets[i]);
+        w->endpoints[i] = endpoint_open(&env, c, &c->listeners[i], w->tls, &w->sockets[i]);
         if (w->endpoints[i] == NULL)
             return false;
     }
@@ -394,15 +216,11 @@ static bool set_up(struct worker *w)
 static void tear_down(struct worker *w)
 {
     for (size_t i = 0; i < w->n_endpoints; i++)
-        close_endpoint(w->endpoints[i]);
+        endpoint_close(w->endpoints[i]);
     free(w->endpoints);
     w->endpoints = NULL;
     w->n_endpoints = 0;
-    while (w->draining != NULL) {
-        struct endpoint *e = w->draining;
-        w->draining = e->next;
-        close_endpoint(e);
-    }
+    endpoint_close_all(&w->draining);
     proxy_destroy(w->proxy);
     upstream_destroy(w->upstreams);
     w->proxy = NULL;
@@ -433,8 +251,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* --- main's side -----------------------------------------------------------------------------
- */
+/* ---- main's side ---- */
 
 struct worker *worker_create(size_t index, const struct worker_setup *setup)
 {
