@@ -66,7 +66,7 @@ void net_listen(struct net *n)
     must(n->listener, "listener_open");
 }
 
-static uint64_t real_ms(void)
+uint64_t net_real_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -81,7 +81,7 @@ static void on_wake(struct ev_loop *loop, ev_timer *w, int events)
 bool net_run(struct net *n, uint64_t *since_ms, unsigned wait_ms)
 {
     ev_timer wake;
-    uint64_t now = real_ms();
+    uint64_t now = net_real_ms();
     if (*since_ms == 0)
         *since_ms = now;
     if (now - *since_ms > wait_ms)

@@ -29,6 +29,8 @@ void net_deinit(struct net *n);
 /* Opens (or opens anew) the listener on a port that the kernel chooses. */
 void net_listen(struct net *n);
 
+/* A clock that tests do not move. */
+uint64_t net_real_ms(void);
 /* Runs the loop for a moment; false when wait_ms passed since *since_ms (0: begin now). */
 bool net_run(struct net *n, uint64_t *since_ms, unsigned wait_ms);
 /* Runs the loop until the condition holds; the test fails after 10 s. */

@@ -258,13 +258,13 @@ static void large_queries(void **state)
 
 /* ---- time-outs ---- */
 
-/* The last answer, the end, and how long it took: not less than at_least_ms. */
-static void expect_end_after(struct client *c, unsigned at_least_ms)
+/* The end comes, and not before at_least_ms have passed since since_ms. */
+static void expect_end_after(struct client *c, uint64_t since_ms, unsigned at_least_ms)
 {
     uint8_t octet;
-    assert_int_equal(client_read(c, &octet, 1, at_least_ms * 7 / 10), -2);
     int n = client_read(c, &octet, 1, 10000);
     assert_true(n == 0 || n == -1);
+    assert_true(net_real_ms() - since_ms + 5 >= at_least_ms);
     net_until(c->net, listener_connections(c->net->listener) == 0);
 }
 
@@ -273,17 +273,18 @@ static void row_29_idle_connections(void **state)
     struct net *n = *state;
     struct client c;
     uint64_t before = metrics_sum(M_CONNS_TIMEOUT);
-    n->options.idle_ms = 200;
+    n->options.idle_ms = 600;
     net_listen(n);
     join(&c, n);
     for (uint16_t id = 0; id < 4; id++) { /* longer than idle_ms in all */
         ask(&c, id);
-        assert_int_equal(client_answer(&c, 120), -12);
+        assert_int_equal(client_answer(&c, 200), -12);
     }
+    uint64_t since = net_real_ms();
     ask(&c, 9);
     uint8_t octet;
-    assert_int_equal(client_read(&c, &octet, 1, 140), -2);
     assert_int_equal(client_read(&c, &octet, 1, 10000), 0); /* in order */
+    assert_true(net_real_ms() - since + 5 >= 600);
     assert_int_equal(metrics_sum(M_CONNS_TIMEOUT), before + 1);
     client_close(&c);
 }
@@ -309,11 +310,12 @@ static void slow_handshake(void **state)
 {
     struct net *n = *state;
     struct client c;
+    uint64_t since = net_real_ms();
     n->options.handshake_ms = 100;
     net_listen(n);
     client_open(&c, n);
     client_send(&c, "\x16\3\1", 3);
-    expect_end_after(&c, 100);
+    expect_end_after(&c, since, 100);
     client_close(&c);
 }
 
@@ -330,13 +332,15 @@ static void slow_message(void **state)
     echo_query(q, 2);
     size_t sent = 0;
     int r = -2;
+    uint64_t since = net_real_ms();
     while (sent < sizeof q && r == -2) {
         uint8_t octet;
         client_send(&c, q + sent++, 1);
         r = client_read(&c, &octet, 1, 20);
     }
     assert_true(r == 0 || r == -1);
-    assert_true(sent >= 5 && sent < sizeof q);
+    assert_true(sent >= 2 && sent < sizeof q);
+    assert_true(net_real_ms() - since + 5 >= 200);
     client_close(&c);
 }
 
@@ -347,14 +351,14 @@ static void steady_messages(void **state)
     struct client c;
     enum { MANY = 12 };
     uint8_t q[MANY * ECHO_QUERY_SIZE];
-    n->options.read_ms = 200;
+    n->options.read_ms = 500;
     net_listen(n);
     join(&c, n);
     for (uint16_t i = 0; i < MANY; i++)
         echo_query(q + i * ECHO_QUERY_SIZE, i);
     client_send(&c, q, 20);
     for (int i = 0; i < MANY - 1; i++) {
-        assert_int_equal(client_answer(&c, 40), -12);
+        assert_int_equal(client_answer(&c, 60), -12);
         client_send(&c, q + i * ECHO_QUERY_SIZE + 20, ECHO_QUERY_SIZE);
         assert_int_equal(client_answer(&c, 10000), i);
     }
@@ -694,8 +698,9 @@ static void proxy_header_is_required(void **state)
     client_query(&c, 1);
     assert_true(client_answer(&c, 10000) < -9);
     client_close(&c);
+    uint64_t since = net_real_ms();
     client_open(&c, n); /* says nothing */
-    expect_end_after(&c, 100);
+    expect_end_after(&c, since, 100);
     client_close(&c);
     assert_int_equal(n->handler.n_seen, 0);
 }
