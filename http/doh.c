@@ -36,17 +36,30 @@ void doh_init(struct doh_request *r, const struct http_options *options,
                       cidr_any(options->trusted_proxies, options->n_trusted_proxies, client);
 }
 
+static void release(struct doh_request *r)
+{
+    if (r->msg != r->inline_msg) {
+        free(r->msg);
+        r->msg = r->inline_msg;
+        r->size = sizeof(r->inline_msg);
+    }
+    if (r->parameters) {
+        free(r->parameters);
+        r->parameters = NULL;
+    }
+}
+
 void doh_deinit(struct doh_request *r)
 {
     if (r->state == DOH_ASKED)
         query_cancel(&r->query);
     r->state = DOH_DONE;
-    if (r->msg != r->inline_msg)
-        free(r->msg);
-    r->msg = r->inline_msg;
-    r->size = sizeof(r->inline_msg);
-    free(r->parameters);
-    r->parameters = NULL;
+    release(r);
+}
+
+size_t doh_memory(const struct doh_request *r)
+{
+    return r->msg == r->inline_msg ? 0 : r->size;
 }
 
 /* Makes room for n octets of message, what is there is kept; false when memory is out. */
@@ -368,6 +381,7 @@ static void ask(struct doh_request *r)
     q->on_reply = on_reply;
     r->state = DOH_ASKED;
     query_submit(q);
+    release(r); /* the query is only borrowed until here */
 }
 
 /* The query comes from name= and the like; it fits into the inline message. */

@@ -110,6 +110,9 @@ void doh_end(struct doh_request *r);
  * do when it was answered before. */
 void doh_refuse(struct doh_request *r, uint16_t status);
 
+/* Octets of own memory that the message takes. */
+size_t doh_memory(const struct doh_request *r);
+
 /* In any state: no respond() follows, own memory is given back. */
 void doh_deinit(struct doh_request *r);
 

@@ -1,5 +1,4 @@
-/* h2.c - HTTP/2 (RFC 9113) by nghttp2: streams in, responses out, limits on what a client may
- * cause.
+/* h2.c - HTTP/2 (RFC 9113): streams in, responses out, limits on what a client may cause.
  *
  *      on_data --mem_recv--> on_header ... doh_end() --(hit)--> respond() --+
  *      on_flush <--kick-- respond() <--(miss, later)-- query_reply()        |
@@ -7,18 +6,16 @@
  *         +--mem_send--> HEADERS, DATA into `out` <-- nghttp2's queue <-- submit_response
  *
  * What a client can make us hold or do is bounded in one place each:
- *   - requests: at most max_streams objects, which counts those whose stream was reset while
- * their query is still at work, so resetting (by either side) buys nothing;
- *   - octets: bodies and replies that wait count into `held`;
- *   - nuisance (resets, PING, SETTINGS, empty DATA, stream errors): a token bucket, refilled
- *     by time and by answers that were taken;
- *   - anything at all without a request: `idle_octets`.
- * Beyond: GOAWAY with ENHANCE_YOUR_CALM and the end. nghttp2 bounds CONTINUATION and queued
- * ACKs.
+ * - requests: at most max_streams objects; those whose stream was reset while their query is
+ *   still at work count as well, so resetting (by either side) buys nothing;
+ * - octets: messages and replies that wait count into `held`;
+ * - nuisance (resets, PING, SETTINGS, empty DATA, stream errors): a token bucket, refilled by
+ *   time and by answers that were taken;
+ * - anything at all without a request: `idle_octets`.
+ *
+ * Beyond: GOAWAY with ENHANCE_YOUR_CALM and the end. nghttp2 bounds CONTINUATION and ACKs.
  *
  * Owner: the stream's rider_state. Thread: one worker. */
-#include "autoconfig.h"
-
 #include <nghttp2/nghttp2.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -29,6 +26,7 @@
 #include "core/metrics.h"
 #include "http/date.h"
 #include "http/doh.h"
+#include "http/h2_session.h"
 #include "http/http.h"
 #include "http/pool.h"
 
@@ -39,8 +37,6 @@ enum {
     HEADERS_ABUSE = 4 * DOH_HEADERS_MAX,
     BUDGET_MAX = 200,  /* nuisances at once, */
     BUDGET_PER_S = 50, /* and in the long run */
-    ENCODER_TABLE =
-        512, /* HPACK: the constant fields and a few dates; 4096 would keep 60 of them */
     GOAWAY_FRAME = 9 + 8,
 };
 
@@ -50,11 +46,12 @@ struct request {
     struct h2 *h2;
     struct request *prev, *next; /* in h2->requests */
     int32_t id;
-    bool ended;     /* END_STREAM came */
-    bool asked;     /* its query is in flight */
-    bool answered;  /* a response was submitted */
-    bool closed;    /* the stream is gone, only the query is awaited */
-    uint8_t *reply; /* reply_inline or memory of its own */
+    bool ended;          /* END_STREAM came */
+    bool asked;          /* its query is in flight */
+    bool answered;       /* a response was submitted */
+    bool closed;         /* the stream is gone, only the query is awaited */
+    size_t message_held; /* octets of its message in h2->held */
+    uint8_t *reply;      /* reply_inline or memory of its own */
     size_t reply_len, reply_sent;
     uint8_t reply_inline[REPLY_INLINE];
 };
@@ -80,8 +77,7 @@ struct h2 {
     bool failed;        /* ends as soon as `out` is written */
 };
 
-static nghttp2_session_callbacks *callbacks;
-static nghttp2_option *session_options;
+static nghttp2_session_callbacks *callbacks; /* of all sessions of the process */
 
 /* ---- requests */
 
@@ -97,6 +93,7 @@ static struct request *request_create(struct h2 *c, int32_t id)
     q->h2 = c;
     q->id = id;
     q->ended = q->asked = q->answered = q->closed = false;
+    q->message_held = 0;
     q->reply = q->reply_inline;
     q->reply_len = q->reply_sent = 0;
     q->prev = NULL;
@@ -109,10 +106,13 @@ static struct request *request_create(struct h2 *c, int32_t id)
     return q;
 }
 
-/* Octets of own memory of a request's message. */
-static size_t body_held(const struct request *q)
+/* The request's message may have got memory of its own, or given it back. */
+static void account_message(struct request *q)
 {
-    return q->doh.msg == q->doh.inline_msg ? 0 : q->doh.size;
+    size_t now = doh_memory(&q->doh);
+
+    q->h2->held += now - q->message_held;
+    q->message_held = now;
 }
 
 /* Gives back the object and what it holds; a query in flight is cancelled. */
@@ -120,7 +120,7 @@ static void request_destroy(struct request *q)
 {
     struct h2 *c = q->h2;
 
-    c->held -= body_held(q);
+    c->held -= q->message_held;
     c->n_asked -= q->asked;
     doh_deinit(&q->doh);
     if (q->reply != q->reply_inline) {
@@ -297,6 +297,12 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
+static void on_path(struct request *q, const char *text, size_t len)
+{
+    doh_target(&q->doh, text, len);
+    account_message(q);
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
                      void *user)
@@ -320,7 +326,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (r->error != 0 || name[0] != ':' || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     if (name_len == 5 && memcmp(name, ":path", 5) == 0)
-        doh_target(r, text, value_len);
+        on_path(q, text, value_len);
     else if (name_len == 7 && memcmp(name, ":method", 7) == 0)
         doh_method(r, text, value_len);
     return 0;
@@ -331,14 +337,12 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id,
 {
     struct h2 *c = user;
     struct request *q = nghttp2_session_get_stream_user_data(session, id);
-    size_t before;
 
     (void)flags;
     if (!q)
         return 0;
-    before = body_held(q);
     doh_body(&q->doh, data, len);
-    c->held += body_held(q) - before;
+    account_message(q);
     if (c->held > HELD_MAX) {
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_ENHANCE_YOUR_CALM);
         return spend(c, "bodies without end");
@@ -357,6 +361,7 @@ static void end_request(struct h2 *c, struct request *q)
     c->idle_octets = 0;
     c->stream->requests++;
     doh_end(&q->doh);
+    account_message(q);
     if (q->doh.state == DOH_ASKED) {
         q->asked = true;
         c->n_asked++;
@@ -469,22 +474,6 @@ static bool h2_on_data(struct stream *s, const uint8_t *data, size_t len, size_t
     return !c->failed;
 }
 
-/* nghttp2 ends the connection of who opens more streams than we announced and it saw
- * acknowledged; RFC 9113 5.1.2 wants the stream refused, the others go on. So it is told a
- * larger number, and what goes out with the first frame is the real one. Beyond the larger
- * number the connection still ends. */
-static void announce_max_streams(struct h2 *c, uint8_t *frame, size_t len)
-{
-    enum { FIRST_ID = 9, FIRST_VALUE = 11 }; /* behind the frame header */
-
-    c->said_settings = true;
-    if (len < FIRST_VALUE + 4 || frame[3] != NGHTTP2_SETTINGS ||
-        frame[FIRST_ID + 1] != NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
-        return;
-    for (int i = 0; i < 4; i++)
-        frame[FIRST_VALUE + i] = (uint8_t)(c->options->max_streams >> (24 - 8 * i));
-}
-
 static bool h2_on_flush(struct stream *s)
 {
     struct h2 *c = s->rider_state;
@@ -498,7 +487,8 @@ static bool h2_on_flush(struct stream *s)
         if (n < 0 || !buf_append(&s->out, data, (size_t)n))
             fail(c, NGHTTP2_INTERNAL_ERROR, "out of memory");
         else if (!c->said_settings)
-            announce_max_streams(c, s->out.mem + s->out.end - n, (size_t)n);
+            c->said_settings = h2_session_announce(s->out.mem + s->out.end - n, (size_t)n,
+                                                   c->options->max_streams);
     }
     if (c->failed)
         return false;
@@ -564,103 +554,33 @@ static const struct stream_rider h2_rider = {
     .destroy = h2_destroy,
 };
 
-/* ---- nghttp2's memory
- *
- * A session asks for room for a whole frame when it is made, and has it for life, though
- * there is something in it only from one nghttp2_session_mem_send() to the next, and
- * h2_on_flush() copies that at once. So all sessions of a thread share it: 16 of 27 KB that an
- * idle one takes. */
-
-enum { FRAME_ROOM_MIN = 16 * 1024 };
-
-static _Thread_local bool making_session;
-
-static void *mem_malloc(size_t size, void *user)
-{
-    void *room = NULL;
-
-    (void)user;
-    if (making_session && size >= FRAME_ROOM_MIN)
-        room = pool_take_scratch(size);
-    return room ? room : pool_take(size);
-}
-
-static void mem_free(void *block, void *user)
-{
-    (void)user;
-    pool_give(block);
-}
-
-static void *mem_calloc(size_t n, size_t size, void *user)
-{
-    void *block;
-
-    (void)user;
-    if (n > 0 && size > SIZE_MAX / n)
-        return NULL;
-    block = pool_take(n * size);
-    return block ? memset(block, 0, n * size) : NULL;
-}
-
-static void *mem_realloc(void *block, size_t size, void *user)
-{
-    return block ? pool_resize(block, size) : mem_malloc(size, user);
-}
-
-/* ---- start */
-
-/* What all sessions of the process share. */
 static void init_once(void)
 {
-    if (nghttp2_session_callbacks_new(&callbacks) != 0 ||
-        nghttp2_option_new(&session_options) != 0)
+    if (nghttp2_session_callbacks_new(&callbacks) != 0)
         return;
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
-    nghttp2_option_set_no_closed_streams(session_options, 1);
-    nghttp2_option_set_max_deflate_dynamic_table_size(session_options, ENCODER_TABLE);
-#ifdef HAVE_NGHTTP2_OPTION_SET_STREAM_RESET_RATE_LIMIT
-    /* Ours gives credit for answers that were taken; this one does not. */
-    nghttp2_option_set_stream_reset_rate_limit(session_options, UINT32_MAX, UINT32_MAX);
-#endif
 }
 
 bool http_h2_attach(struct stream *s, void *arg)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    static nghttp2_mem mem = {NULL, mem_malloc, mem_free, mem_calloc, mem_realloc};
     const struct http_options *options = arg;
-    const nghttp2_settings_entry settings[] = {
-        /* the first one: announce_max_streams() */
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
-         options->max_streams < UINT32_MAX / 4 ? 2 * options->max_streams + 100 : UINT32_MAX},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, DOH_HEADERS_MAX},
-        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-    };
     struct h2 *c;
-    int failed;
 
     pthread_once(&once, init_once);
-    c = session_options ? calloc(1, sizeof(*c)) : NULL;
+    c = callbacks ? calloc(1, sizeof(*c)) : NULL;
     if (!c)
         return false;
     c->stream = s;
     c->options = options;
     c->budget = BUDGET_MAX;
     c->refilled_ms = clock_now_ms();
-    making_session = true;
-    failed = nghttp2_session_server_new3(&c->session, callbacks, c, session_options, &mem);
-    making_session = false;
-    if (failed) {
-        free(c);
-        return false;
-    }
-    if (nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings,
-                                sizeof(settings) / sizeof(settings[0])) != 0) {
-        nghttp2_session_del(c->session);
+    c->session = h2_session_create(callbacks, c, options->max_streams);
+    if (!c->session) {
         free(c);
         return false;
     }
