@@ -1,7 +1,8 @@
 /* listener.h - listening TCP sockets, their connections and caps, one worker.
  *
- * Hides accept, TLS handshake, ALPN, PROXY, time-outs and writes. What runs on a connection is chosen from the listener's
- * protocols by ALPN. Owner and thread: the worker that runs the loop. */
+ * Hides accept, TLS handshake, ALPN, PROXY, time-outs and writes. What runs on a connection is
+ * chosen from the listener's protocols by ALPN. Owner and thread: the worker that runs the
+ * loop. */
 #ifndef PITH_TLS_LISTENER_H
 #define PITH_TLS_LISTENER_H
 
@@ -15,18 +16,21 @@
 #include "core/stream.h"
 #include "tls/tls.h"
 
-/* What may run on a listener. attach() sets s->rider and s->rider_state; false when memory is out (the connection ends). */
+/* What may run on a listener. attach() sets s->rider and s->rider_state; false when memory is
+ * out (the connection ends). */
 struct listener_protocol {
-    const char *alpn; /* NULL: chosen when the client sends no ALPN or the listener is clear text; on clear text with several
-                       * such rows the first whose sniff() says yes */
+    const char
+        *alpn; /* NULL: chosen when the client sends no ALPN or the listener is clear text; on
+                * clear text with several such rows the first whose sniff() says yes */
     bool (*attach)(struct stream *s, void *arg);
     /* Clear text only, may be NULL (yes): 1 yes, 0 no, -1 needs more octets. */
     int (*sniff)(const uint8_t *data, size_t len);
     void *arg;
 };
 
-/* Caps that all workers share. All atomics; zero-initialised by the owner, who also sets the limits before the first
- * listener. Per-client counts are kept in a fixed table keyed by a keyed hash. */
+/* Caps that all workers share. All atomics; zero-initialised by the owner, who also sets the
+ * limits before the first listener. Per-client counts are kept in a fixed table keyed by a
+ * keyed hash. */
 struct conn_limits;
 struct conn_limits *conn_limits_create(void);
 void conn_limits_destroy(struct conn_limits *l);
@@ -35,7 +39,7 @@ struct listener_options {
     struct addr address;
     const struct listener_protocol *protocols;
     size_t n_protocols;
-    struct tls_context *tls; /* NULL: clear text. Referenced */
+    struct tls_context *tls;           /* NULL: clear text. Referenced */
     const struct cidr *proxy_protocol; /* from whom PROXY is required; n 0: nobody */
     size_t n_proxy_protocol;
     const struct cidr *trusted_proxies; /* exempt from the cap per client */
@@ -47,9 +51,11 @@ struct listener_options {
 
 struct listener;
 
-/* Takes fd, a bound and listening non-blocking socket. options is copied, but what its pointers name is borrowed until listener_close(),
- * except tls, which is referenced. NULL when memory is out. */
-struct listener *listener_open(struct ev_loop *loop, int fd, const struct listener_options *options);
+/* Takes fd, a bound and listening non-blocking socket. options is copied, but what its pointers
+ * name is borrowed until listener_close(), except tls, which is referenced. NULL when memory is
+ * out. */
+struct listener *listener_open(struct ev_loop *loop, int fd,
+                               const struct listener_options *options);
 /* New connections get this context from now on (reload). */
 void listener_set_tls(struct listener *l, struct tls_context *tls);
 /* New time-outs and caps (reload). */
