@@ -9,7 +9,7 @@
 # Options of run and check:
 #   --no-install                install nothing, only say what is missing
 #   --upstream ADDRESS[:PORT]   (run) ask this server; also PITH_UPSTREAM in the environment
-#   --name NAME                 (run) the name to ask for; also PITH_NAME (default example.com)
+#   --name NAME                 (run) the name to ask for; also PITH_ASK (default example.com)
 #
 # What is missing is installed with apt-get (Debian, Ubuntu), by root or through sudo.
 set -eu
@@ -336,8 +336,8 @@ check() {
 command=bootstrap
 may_install=yes
 upstream=${PITH_UPSTREAM-}
-name=${PITH_NAME:-example.com}
-unset PITH_UPSTREAM PITH_NAME # not options of pithd
+name=${PITH_ASK:-example.com}
+unset PITH_UPSTREAM PITH_ASK # not options of pithd
 while test $# -gt 0; do
     case $1 in
     run | check) command=$1 ;;
