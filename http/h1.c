@@ -24,6 +24,7 @@
 #include "http/date.h"
 #include "http/doh.h"
 #include "http/h1_parse.h"
+#include "http/held.h"
 #include "http/http.h"
 
 enum {
@@ -58,6 +59,7 @@ struct h1 {
     uint64_t left;                /* of the body or chunk */
     size_t head_octets;           /* of the head, later of the trailers */
     size_t unread, held, idle_octets;
+    size_t reported; /* of all that is held, see held.h */
     uint32_t n_requests, n_asked, n_total;
     uint8_t state;
     bool in_data;  /* within on_data(): no kick is needed */
@@ -479,11 +481,24 @@ static bool h1_on_data(struct stream *s, const uint8_t *data, size_t len, size_t
     return true;
 }
 
+/* What it keeps between wake-ups. Messages of queries in flight were given back. */
+static size_t held_octets(const struct h1 *c)
+{
+    size_t message = c->current ? doh_memory(&c->current->doh) : 0;
+
+    return c->held + c->in.size + message + c->n_requests * sizeof(struct request);
+}
+
 static bool h1_on_flush(struct stream *s)
 {
     struct h1 *c = s->rider_state;
 
     advance(c);
+    if (!held_report(&c->reported, held_octets(c))) {
+        log_debug("http/1.1: too much is held in all");
+        metrics_count(M_HTTP_ABUSE);
+        return false;
+    }
     return !c->over && (c->first || (!c->draining && c->state != OVER));
 }
 
@@ -531,6 +546,7 @@ static void h1_destroy(struct stream *s)
     while (c->first)
         request_pop(c);
     buf_release(&c->in);
+    held_move(&c->reported, 0);
     free(c);
     s->rider_state = NULL;
 }

@@ -8,7 +8,8 @@
  * What a client can make us hold or do is bounded in one place each:
  * - requests: at most max_streams objects; those whose stream was reset while their query is
  *   still at work count as well, so resetting (by either side) buys nothing;
- * - octets: messages and replies that wait count into `held`;
+ * - octets: messages and replies that wait count into `held`, and with all other connections'
+ *   into held.h;
  * - nuisance (resets, PING, SETTINGS, empty DATA, stream errors): a token bucket, refilled by
  *   time and by answers that were taken;
  * - anything at all without a request: `idle_octets`.
@@ -27,12 +28,14 @@
 #include "http/date.h"
 #include "http/doh.h"
 #include "http/h2_session.h"
+#include "http/held.h"
 #include "http/http.h"
 #include "http/pool.h"
 
 enum {
-    REPLY_INLINE = 512,            /* most replies, padded ones too (RFC 8467: 468) */
-    HELD_MAX = 2 * 1024 * 1024,    /* octets of bodies and replies of a connection */
+    STREAM_COST = 768,          /* nghttp2's, of an open stream and what waits for it, about */
+    REPLY_INLINE = 512,         /* most replies, padded ones too (RFC 8467: 468) */
+    HELD_MAX = 2 * 1024 * 1024, /* octets of bodies and replies of a connection */
     IDLE_OCTETS_MAX = 1024 * 1024, /* received since the last whole request */
     HEADERS_ABUSE = 4 * DOH_HEADERS_MAX,
     BUDGET_MAX = 200,  /* nuisances at once, */
@@ -71,6 +74,7 @@ struct h2 {
     uint32_t budget;
     uint64_t refilled_ms; /* when the bucket last got something for time */
     size_t held, idle_octets;
+    size_t reported;    /* of all that is held, see held.h */
     bool said_settings; /* ours are in `out` */
     bool greeted;       /* the client's SETTINGS came */
     bool draining;      /* GOAWAY said: no new requests */
@@ -490,6 +494,9 @@ static bool h2_on_flush(struct stream *s)
             c->said_settings = h2_session_announce(s->out.mem + s->out.end - n, (size_t)n,
                                                    c->options->max_streams);
     }
+    if (!held_report(&c->reported,
+                     c->held + c->n_requests * (sizeof(struct request) + STREAM_COST)))
+        fail(c, NGHTTP2_ENHANCE_YOUR_CALM, "too much is held in all");
     if (c->failed)
         return false;
     if (buf_len(&s->out) >= STREAM_OUT_HIGH)
@@ -538,6 +545,7 @@ static void h2_destroy(struct stream *s)
 
     while (c->requests)
         request_destroy(c->requests);
+    held_move(&c->reported, 0);
     nghttp2_session_del(c->session);
     free(c);
     s->rider_state = NULL;

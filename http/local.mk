@@ -10,6 +10,7 @@ http_libhttp_a_SOURCES = \
 	http/h1.c http/h1_parse.c http/h1_parse.h \
 	http/h2.c \
 	http/h2_session.c http/h2_session.h \
+	http/held.c http/held.h \
 	http/http.h \
 	http/json.c http/json.h \
 	http/pool.c http/pool.h \

@@ -66,8 +66,7 @@ static void refuses(void **state)
         "Zn",
         "Zm9",
         "Zm-",
-        "\xc3\xbc"
-        "AA",
+        "\xc3\xbc--",
         "AAA%",
     };
 

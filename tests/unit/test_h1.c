@@ -9,6 +9,7 @@
 
 #include "core/metrics.h"
 #include "http/h1_parse.h"
+#include "http/held.h"
 #include "http/http.h"
 #include "http_fake.h"
 
@@ -155,7 +156,7 @@ static void one_octet_at_a_time(void **state)
 
     for (size_t i = 0; i < sizeof(GET) - 1; i++) {
         assert_nothing(g);
-        fake_data(&g->carrier, GET + i, 1);
+        fake_data(&g->carrier, &GET[i], 1);
         if (i < sizeof(GET) - 2)
             assert_true(g->carrier.s.rider->mid_message(&g->carrier.s));
     }
@@ -614,6 +615,26 @@ static void kept_answers_have_a_limit(void **state)
     assert_true(g->carrier.ended);
 }
 
+/* And those of all connections together. */
+static void kept_answers_together(void **state)
+{
+    struct rig *g = *state;
+    size_t others = 0;
+
+    assert_true(held_move(&others, HELD_ALL_MAX - 512 * 1024));
+    g->handler.hold = true;
+    send_text(g, GET);
+    g->handler.hold = false;
+    g->handler.extra = 60000;
+    for (int i = 0; i < 20 && !g->carrier.ended; i++)
+        send_text(g, GET);
+    assert_true(g->carrier.ended);
+    g->carrier.s.rider->destroy(&g->carrier.s);
+    g->carrier.s.rider = NULL;
+    assert_true(held_move(&others, HELD_ALL_MAX));
+    assert_true(held_move(&others, 0));
+}
+
 static void end_of_input(void **state)
 {
     struct rig *g = *state;
@@ -741,6 +762,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(pipelining_has_a_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(high_mark, setup, teardown),
         cmocka_unit_test_setup_teardown(kept_answers_have_a_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(kept_answers_together, setup, teardown),
         cmocka_unit_test_setup_teardown(end_of_input, setup, teardown),
         cmocka_unit_test_setup_teardown(end_of_input_amid_a_request, setup, teardown),
         cmocka_unit_test_setup_teardown(shutdown_drains, setup, teardown),

@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "core/metrics.h"
+#include "http/held.h"
 #include "http/http.h"
 #include "http_fake.h"
 
@@ -872,6 +873,25 @@ static void closed_window(void **state)
     assert_false(g->carrier.ended);
 }
 
+/* Many such connections together: the one that grows beyond the cap of all ends. */
+static void closed_windows_together(void **state)
+{
+    struct rig *g = *state;
+    size_t others = 0;
+
+    assert_true(held_move(&others, HELD_ALL_MAX - 1024 * 1024));
+    raw_settings(g, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0);
+    g->handler.extra = 60000;
+    drop_out(g);
+    for (uint32_t id = 1; id < 200 && !g->carrier.ended; id += 2)
+        raw_get(g, id);
+    assert_calmed(g);
+    g->carrier.s.rider->destroy(&g->carrier.s);
+    g->carrier.s.rider = NULL;
+    assert_true(held_move(&others, HELD_ALL_MAX));
+    assert_true(held_move(&others, 0));
+}
+
 static void window_of_one_octet(void **state)
 {
     struct rig *g = *state;
@@ -1098,6 +1118,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(flood_without_reading, setup_raw, teardown),
         cmocka_unit_test_setup_teardown(ping_is_answered_at_once, setup_raw, teardown),
         cmocka_unit_test_setup_teardown(closed_window, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(closed_windows_together, setup_raw, teardown),
         cmocka_unit_test_setup_teardown(window_of_one_octet, setup_raw, teardown),
         cmocka_unit_test_setup_teardown(header_list_too_large, setup, teardown),
         cmocka_unit_test_setup_teardown(hpack_bomb, setup_raw, teardown),
