@@ -187,8 +187,12 @@ tests_unit_test_setup_LDADD = src/libpith.a http/libhttp.a tls/libtls.a src/dns/
 cache_proof_libs = tests/bench/libbench.a cache/libcache.a src/dns/libdns.a \
 	src/core/libcore.a $(CMOCKA_LIBS) -lm -lpthread
 cache_proof_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests -I$(top_srcdir)/tests/unit
-check_PROGRAMS += tests/unit/test_cache_model tests/unit/test_cache_proof
-TESTS += tests/unit/test_cache_model tests/unit/test_cache_proof
+cache_proofs = \
+	tests/unit/test_cache_model \
+	tests/unit/test_cache_proof \
+	tests/unit/test_cache_stress
+check_PROGRAMS += $(cache_proofs)
+TESTS += $(cache_proofs)
 tests_unit_test_cache_model_SOURCES = tests/unit/test_cache_model.c \
 	tests/unit/cache_model.c tests/unit/cache_model.h \
 	tests/unit/made.c tests/unit/made.h
@@ -197,5 +201,8 @@ tests_unit_test_cache_model_LDADD = $(cache_proof_libs)
 tests_unit_test_cache_proof_SOURCES = tests/unit/test_cache_proof.c
 tests_unit_test_cache_proof_CPPFLAGS = $(cache_proof_cppflags)
 tests_unit_test_cache_proof_LDADD = $(cache_proof_libs)
+tests_unit_test_cache_stress_SOURCES = tests/unit/test_cache_stress.c
+tests_unit_test_cache_stress_CPPFLAGS = $(cache_proof_cppflags)
+tests_unit_test_cache_stress_LDADD = $(cache_proof_libs)
 
 endif
