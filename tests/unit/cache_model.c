@@ -82,6 +82,17 @@ static void forget_refreshes(struct model_key *k)
         s->refresh_until_s = 0;
 }
 
+/* The slot is there: nothing was evicted since it was put. */
+static bool certain(struct model *m, const struct slot *s, const struct cache *cache)
+{
+    struct cache_stats stats;
+    if (!s->sure)
+        return false;
+    cache_stats(cache, &stats);
+    m->evictions = stats.evictions + stats.evicted_expired;
+    return m->evictions == s->evictions;
+}
+
 /* May be too large for an entry of 1020 octets: names come compressed and are kept expanded. */
 static bool is_large(const struct slot *s)
 {
@@ -96,7 +107,8 @@ static bool is_large(const struct slot *s)
 }
 
 void model_put(struct model *m, struct model_key *k, const struct cache_key *key,
-               const struct dns_reply *reply, const struct cache_put_options *options)
+               const struct dns_reply *reply, const struct cache_put_options *options,
+               const struct cache *cache)
 {
     struct slot *s = malloc(sizeof *s);
     if (s == NULL)
@@ -107,12 +119,12 @@ void model_put(struct model *m, struct model_key *k, const struct cache_key *key
     forget_refreshes(k);
     for (struct slot *o = k->slots; o != NULL; o = o->next) {
         if (options->failure && kept_against_failure(o, options)) {
-            if (same_place(o, s) && o->sure) {
+            if (same_place(o, s) && certain(m, o, cache)) {
                 slot_free(s);
                 return;
             }
             if (same_place(o, s))
-                both = true; /* `o` may have been replaced long ago, or not */
+                both = true; /* `o` may be gone, or not */
             s->sure = false; /* whether it counts for this place is the cache's to say */
         }
         if ((is_shared(o) && is_shared(s)) || (o->kind == SLOT_OPTOUT && s->kind == SLOT_PLAIN))
@@ -307,17 +319,6 @@ static bool visible(const struct slot *s, const struct cache_get_options *o)
     int64_t left = life_left(s, o->now_s);
     return left > 0 ||
            (o->stale_max_s > 0 && !s->options.failure && left + o->stale_max_s >= 0);
-}
-
-/* The slot is there: nothing was evicted since it was put. */
-static bool certain(struct model *m, const struct slot *s, const struct cache *cache)
-{
-    struct cache_stats stats;
-    if (!s->sure)
-        return false;
-    cache_stats(cache, &stats);
-    m->evictions = stats.evictions + stats.evicted_expired;
-    return m->evictions == s->evictions;
 }
 
 bool model_check(struct model *m, struct model_key *k, const struct cache_key *key,

@@ -56,7 +56,8 @@ struct model {
 
 /* What a cache_put() that returned ERR_OK leaves behind. */
 void model_put(struct model *m, struct model_key *k, const struct cache_key *key,
-               const struct dns_reply *reply, const struct cache_put_options *options);
+               const struct dns_reply *reply, const struct cache_put_options *options,
+               const struct cache *cache);
 
 /* A cache_put() that was refused: an older answer of the key may be gone. */
 void model_put_refused(struct model_key *k, const struct cache_key *key, uint8_t scope);

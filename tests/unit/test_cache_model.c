@@ -235,7 +235,7 @@ static void do_put(struct run *x)
     x->puts++;
     enum err e = cache_put(x->cache, &key, &reply, &options);
     if (e == ERR_OK) {
-        model_put(&x->model, k, &key, &reply, &options);
+        model_put(&x->model, k, &key, &reply, &options, x->cache);
     } else if (e == ERR_LIMIT) {
         model_put_refused(k, &key, options.scope);
         x->refused++;
