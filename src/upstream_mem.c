@@ -1,23 +1,21 @@
 /* upstream_mem.c - the memory that getdns works in. See upstream_mem.h.
  *
- *      block:  | header 16 octets: class, size | what the caller sees ... | slack of read
- * buffers |
+ *      chunk:  | next | block | block | ... | unused | slack |
+ *      block:  | class, size: 16 octets | what the caller sees ... |
  *
- * Classes 1..16 are 32 octets apart up to 512, then the sizes double up to 16 KiB; one more is
- * for read buffers. What is larger goes to malloc() as class 0. A free block holds the pointer
- * to the next one in the caller's part.
+ * Classes 1..16 are 32 octets apart up to 512, then the sizes double up to 16 KiB. What is
+ * larger goes to malloc() as class 0. A free block holds the pointer to the next one in the
+ * caller's part.
  *
- * Slack: the parser of getdns 1.6.0 believes the RDLENGTH of a record at the end of a malformed
- * reply, and reads up to 64 KiB behind the message. Datagrams are checked before it sees them,
- * but what comes over a stream it decrypts and parses itself. Such a message lies in a buffer
- * of 4 KiB, doubled until it fits, and nothing else of getdns has just those sizes: so buffers
- * of these sizes get as much behind them as can be read, and the octets go no further than a
- * dict that nobody looks at.
+ * Slack: the parser of getdns 1.6.0 believes lengths inside of rdata (HIP, for one), and reads
+ * up to 64 KiB behind a malformed message, into a dict that nobody looks at. Over UDP we check
+ * what we know of a message before it may see it, over TLS it is the first to see it at all. So
+ * as much as can be read lies behind the blocks of a chunk, and behind each block that is large
+ * enough to hold messages and not in a chunk.
  *
  * Builds with a sanitizer use malloc() for everything, so that a use after free is seen. */
 #include "upstream_mem.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +24,11 @@
 
 enum {
     STEP = 32,
-    SMALL = 16,       /* classes of one step each */
-    READ = SMALL + 6, /* read buffers of the first size; before it 1 KiB .. 16 KiB */
-    CLASSES,
+    SMALL = 16,              /* classes of one step each */
+    CLASSES = SMALL + 5 + 1, /* 1 KiB .. 16 KiB, and class 0 */
     CHUNK_SIZE = 256 * 1024,
-    READ_SIZE = 4096,
-    READ_SIZE_MAX = 65536,
-    SLACK = 65536 + 1024, /* RDLENGTH, and what may come before the rdata */
+    MESSAGES = 4096,      /* no block smaller than this holds a whole message that came in */
+    SLACK = 65536 + 1024, /* the largest length, and what may come before it */
 };
 
 struct block {
@@ -71,13 +67,6 @@ void upstream_mem_destroy(struct upstream_mem *m)
     free(m);
 }
 
-/* What has to be readable behind a block of n octets. */
-static size_t slack(size_t n)
-{
-    bool power = (n & (n - 1)) == 0;
-    return power && n >= READ_SIZE && n <= READ_SIZE_MAX ? SLACK : 0;
-}
-
 static unsigned class_of(size_t n)
 {
 #ifdef PITH_SANITIZER
@@ -86,10 +75,8 @@ static unsigned class_of(size_t n)
 #else
     if (n <= STEP * SMALL)
         return n ? (unsigned)((n + STEP - 1) / STEP) : 1;
-    if (slack(n))
-        return n == READ_SIZE ? READ : 0;
     size_t size = 2 * STEP * SMALL;
-    for (unsigned c = SMALL + 1; c < READ; c++, size *= 2)
+    for (unsigned c = SMALL + 1; c < CLASSES; c++, size *= 2)
         if (n <= size)
             return c;
     return 0;
@@ -98,20 +85,18 @@ static unsigned class_of(size_t n)
 
 static size_t class_size(unsigned c)
 {
-    if (c == READ)
-        return READ_SIZE;
     return c <= SMALL ? (size_t)c * STEP : (size_t)(STEP * SMALL) << (c - SMALL);
 }
 
 static struct block *carve(struct upstream_mem *m, size_t n)
 {
     if ((size_t)(m->end - m->cur) < n) {
-        struct chunk *c = malloc(CHUNK_SIZE);
+        struct chunk *c = malloc(CHUNK_SIZE + SLACK);
         if (!c)
             return NULL;
         c->next = m->chunks;
         m->chunks = c;
-        m->size += CHUNK_SIZE;
+        m->size += CHUNK_SIZE + SLACK;
         m->cur = (uint8_t *)(c + 1);
         m->end = (uint8_t *)c + CHUNK_SIZE;
     }
@@ -125,20 +110,21 @@ void *upstream_mem_malloc(void *mem, size_t n)
     struct upstream_mem *m = mem;
     unsigned c = class_of(n);
     struct block *b;
-    if (c == 0) {
-        if (n > SIZE_MAX - sizeof *b - SLACK || !(b = malloc(sizeof *b + n + slack(n))))
-            return NULL;
-        b->size = n;
-    } else if (m->free[c]) {
+    if (c && m->free[c]) {
         void *p = m->free[c];
         memcpy(&m->free[c], p, sizeof m->free[c]);
         return p;
-    } else {
-        if (!(b = carve(m, sizeof *b + class_size(c) + (c == READ ? SLACK : 0))))
-            return NULL;
-        b->size = class_size(c);
     }
+    if (c) {
+        b = carve(m, sizeof *b + class_size(c));
+    } else {
+        size_t slack = n < MESSAGES ? 0 : SLACK;
+        b = n > SIZE_MAX - sizeof *b - slack ? NULL : malloc(sizeof *b + n + slack);
+    }
+    if (!b)
+        return NULL;
     b->class = c;
+    b->size = c ? class_size(c) : n;
     return b + 1;
 }
 

@@ -1,5 +1,5 @@
 /* test_upstream_fuzz.c - mutated replies through each transport, for a second or so each; for
- * PITH_FUZZ_SECONDS when that is set. Each question is answered, by a reply that is whole and
+ * FUZZ_SECONDS when that is set. Each question is answered, by a reply that is whole and
  * fits it or by none, and afterwards the upstream is still of use. Best run in a build with
  * sanitizers. */
 #include <signal.h>
@@ -107,11 +107,11 @@ static bool run(enum fake_transport t, unsigned seed, unsigned ms)
 
 int main(void)
 {
-    const char *seconds = getenv("PITH_FUZZ_SECONDS");
+    const char *seconds = getenv("FUZZ_SECONDS");
     unsigned total_ms = seconds ? (unsigned)atoi(seconds) * 1000 : 0, seed = 1;
     bool ok = true;
     if (seconds)
-        seed = (unsigned)time(NULL);
+        seed = getenv("FUZZ_SEED") ? (unsigned)atoi(getenv("FUZZ_SEED")) : (unsigned)time(NULL);
     signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_LEVEL_WARNING);
     setvbuf(stdout, NULL, _IOLBF, 0);
