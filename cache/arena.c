@@ -1,8 +1,11 @@
 /* arena.c - the memory of a cache. */
 #include "cache/arena.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+
+enum { COLLAPSE = 25 }; /* MADV_COLLAPSE, which older headers lack */
 
 struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key)
 {
@@ -14,15 +17,19 @@ struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key)
         a->larges = 1;
     a->pages = (bytes - a->larges * LARGE_PAGE_SIZE) / PAGE_SIZE;
     a->key = *key;
-    a->map_len = a->pages * PAGE_SIZE + a->larges * LARGE_PAGE_SIZE;
+    size_t len = a->pages * PAGE_SIZE + a->larges * LARGE_PAGE_SIZE;
+    a->map_len = len + ARENA_HUGE; /* addresses only, to begin at a huge page */
     a->map = mmap(NULL, a->map_len, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (a->map == MAP_FAILED) {
         free(a);
         return NULL;
     }
-    a->page = a->map;
-    a->large = (uint8_t *)a->map + a->pages * PAGE_SIZE;
+    uintptr_t start = ((uintptr_t)a->map + ARENA_HUGE - 1) & ~((uintptr_t)ARENA_HUGE - 1);
+    a->page = (struct cache_page *)start;
+    a->large = (uint8_t *)start + a->pages * PAGE_SIZE;
+    /* where the system joins by itself it would make 2 MiB resident for the first entry */
+    madvise(a->page, len, MADV_NOHUGEPAGE);
     return a;
 }
 
@@ -40,6 +47,20 @@ void cache_arena_drop(struct cache_arena *a, size_t first, size_t end)
     if (end == a->pages)
         len += a->larges * LARGE_PAGE_SIZE;
     madvise(a->page + first, len, MADV_DONTNEED);
+}
+
+void cache_arena_join(struct cache_arena *a)
+{
+    size_t all = a->pages * PAGE_SIZE / ARENA_HUGE;
+    size_t at = __atomic_fetch_add(&a->huge_at, 1, __ATOMIC_RELAXED);
+    if (at >= all) {
+        racy_store(&a->huge_at, SIZE_MAX);
+        return;
+    }
+    uint8_t *start = (uint8_t *)a->page + at * ARENA_HUGE;
+    madvise(start, ARENA_HUGE, MADV_HUGEPAGE);
+    /* at once if the system can (Linux 6.1), else whenever it comes to it */
+    madvise(start, ARENA_HUGE, COLLAPSE);
 }
 
 void cache_arena_lock(struct cache_arena *a)

@@ -4,7 +4,11 @@
  *     4 KiB                                   64 KiB, 1/16 of all
  *
  * All of it is zero in the beginning, which is an empty page, and becomes resident as it is
- * written to. No pointers lie in it. A key's hash names two pages, one of which has it. */
+ * written to. No pointers lie in it. A key's hash names two pages, one of which has it.
+ *
+ * Keys are spread over all of the arena, so that nearly every lookup would miss the TLB. When
+ * so much is in use that all pages are resident anyway, they are joined into huge ones, 2 MiB
+ * at a time. */
 #ifndef PITH_CACHE_ARENA_H
 #define PITH_CACHE_ARENA_H
 
@@ -15,7 +19,7 @@
 #include "cache/page.h"
 #include "core/hash.h"
 
-enum { LARGE_PAGE_SIZE = 65536, ARENA_LARGE_SHARE = 16 };
+enum { LARGE_PAGE_SIZE = 65536, ARENA_LARGE_SHARE = 16, ARENA_HUGE = 1 << 21 };
 
 struct cache_arena {
     struct hash_key key;
@@ -26,7 +30,8 @@ struct cache_arena {
     uint32_t large_lock;           /* over the next three (large.c) */
     uint32_t large_at, large_next; /* page and unit where the log goes on */
     uint32_t large_stamp;
-    bool retired; /* nothing more may be put here */
+    size_t huge_at; /* 2 MiB that are joined next; SIZE_MAX: all are */
+    bool retired;   /* nothing more may be put here */
     void *map;
     size_t map_len;
     struct cache_arena *next; /* of those that are retired */
@@ -57,6 +62,23 @@ static inline struct cache_page *cache_arena_other(const struct cache_arena *a, 
 {
     uint64_t mixed = hash * 0x9e3779b97f4a7c15 >> 32;
     return a->page + (mixed * a->pages >> 32);
+}
+
+/* Has what a put looks at first on its way into the processor's cache: locks, slots, ghosts. */
+static inline void cache_arena_prefetch(const struct cache_page *p)
+{
+    __builtin_prefetch(p, 1);
+    __builtin_prefetch((const char *)p + 64, 1);
+    __builtin_prefetch((const char *)p + PAGE_SIZE - 64, 1);
+}
+
+/* Joins the next 2 MiB; to be called now and then while `used` octets are in use. */
+void cache_arena_join(struct cache_arena *a);
+static inline void cache_arena_check(struct cache_arena *a, uint64_t used)
+{
+    if (__builtin_expect(racy_load(&a->huge_at) != SIZE_MAX, 0) &&
+        used > cache_arena_capacity(a) / 8)
+        cache_arena_join(a);
 }
 
 /* Over the log of large pages. */

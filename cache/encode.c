@@ -325,12 +325,57 @@ static unsigned list_form(const struct dns_reply *r, unsigned *count)
     return FORM_GENERAL;
 }
 
+/* Most replies: all RRs owned by the question, by a pointer to it, of its type and with the TTL
+ * that is the life. One pass over such; false, with w to be begun anew, at the first that is
+ * otherwise. */
+static bool put_plain(struct writer *w, const struct dns_reply *r, uint32_t life_s)
+{
+    const bool addresses = length_implied(r->qtype);
+    const uint8_t *p = r->msg + r->section[DNS_ANSWER];
+    uint8_t head[10] = {0xc0, DNS_HEADER_SIZE};
+    dns_write16(head + 2, r->qtype);
+    dns_write16(head + 4, DNS_CLASS_IN);
+    dns_write32(head + 6, life_s);
+    for (unsigned n = r->count[DNS_ANSWER]; n > 0; n--) {
+        if ((size_t)(r->msg + r->len - p) < sizeof head + 2 ||
+            memcmp(p, head, sizeof head) != 0)
+            return false;
+        size_t rdlength = dns_read16(p + sizeof head);
+        p += sizeof head + 2;
+        /* reply_parse() has seen to it that the rdata is there, and of the right length for its
+         * type; a TXT that is one string shows its length itself */
+        if (!addresses && (rdlength == 0 || 1 + (size_t)p[0] != rdlength))
+            return false;
+        put(w, p, rdlength);
+        p += rdlength;
+    }
+    return true;
+}
+
+/* Whether put_plain() is to be tried, and for what form. */
+static bool is_plain(const struct dns_reply *r, unsigned *form)
+{
+    *form = r->qtype == RR_TXT ? FORM_STRINGS : FORM_UNIFORM;
+    return (length_implied(r->qtype) || r->qtype == RR_TXT) && r->count[DNS_ANSWER] > 0 &&
+           r->count[DNS_ANSWER] <= RECORD_COUNT_MAX && r->count[DNS_AUTHORITY] == 0 &&
+           r->count[DNS_ADDITIONAL] == (r->has_opt ? 1 : 0);
+}
+
 size_t cache_encode(uint8_t *out, size_t size, const struct dns_reply *reply,
                     const struct cache_put_options *options, uint8_t flags, bool v6,
                     uint16_t epoch)
 {
     struct writer w = {.pos = out, .end = out + size};
-    unsigned form = uniform_form(reply, options), count = reply->count[DNS_ANSWER];
+    unsigned form, count = reply->count[DNS_ANSWER];
+
+    if (is_plain(reply, &form)) {
+        put_head(&w, reply, options, flags, form, count, extension(reply, options, form, v6),
+                 epoch);
+        if (put_plain(&w, reply, options->life_s))
+            return w.full ? 0 : (size_t)(w.pos - out);
+        w = (struct writer){.pos = out, .end = out + size};
+    }
+    form = uniform_form(reply, options);
     bool is_list = form == FORM_GENERAL;
     if (is_list)
         form = list_form(reply, &count);

@@ -1,6 +1,8 @@
 /* entry.c - an entry as a whole. */
 #include "cache/entry.h"
 
+#include <string.h>
+
 #include "dns/wire.h"
 
 bool cache_entry_first(struct cache_entry *e, uint8_t kind, const uint8_t *entry, size_t len)
@@ -81,6 +83,12 @@ int32_t cache_entry_life_left(uint8_t kind, const uint8_t *entry, size_t len, ui
 {
     struct cache_entry e;
     int32_t most = INT32_MIN;
+    const uint8_t *single = cache_entry_single(kind, entry, len);
+    if (single != NULL) {
+        uint32_t word;
+        memcpy(&word, single + 2, sizeof word);
+        return cache_record_left(word & RECORD_CLOCK, now_s);
+    }
     for (bool more = cache_entry_first(&e, kind, entry, len); more;
          more = cache_entry_next(&e)) {
         int32_t left = cache_record_left(e.record.expiry, now_s);

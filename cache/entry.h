@@ -17,6 +17,15 @@ struct cache_entry {
 bool cache_entry_first(struct cache_entry *e, uint8_t kind, const uint8_t *entry, size_t len);
 bool cache_entry_next(struct cache_entry *e);
 
+/* The record of an entry that has only one; NULL when it has more, or is malformed. */
+static inline const uint8_t *cache_entry_single(uint8_t kind, const uint8_t *entry, size_t len)
+{
+    size_t n = cache_key_len(kind, entry, len);
+    if (n == SIZE_MAX || len - n < RECORD_HEAD || (entry[n] & RECORD_MORE))
+        return NULL;
+    return entry + n;
+}
+
 /* Everything is as it has to be: a key that encoding makes, whole records, no two of the same
  * type and flags, less than 4 octets of 0 behind them. */
 bool cache_entry_check(uint8_t kind, const uint8_t *entry, size_t len);

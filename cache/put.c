@@ -149,7 +149,8 @@ static enum err put_under(struct putting *p, const struct cache_name *name)
         cache_store_put(p->c, p->arena, name, p->key->qtype, key_flags, record, len, &rule);
     if (result == STORE_RETIRED)
         return ERR_MISSING;
-    cache_refresh_clear(p->c->refresh, cache_refresh_id(name->hash, p->key->qtype, key_flags));
+    cache_refresh_clear(p->c->refresh, cache_refresh_id(name->hash, p->key->qtype, key_flags),
+                        p->options.now_s);
     if (result == STORE_REPLACED)
         cache_count(p->c, COUNT_UPDATES, 1);
     return ERR_OK;
@@ -195,8 +196,12 @@ static enum err put_scoped(struct putting *p)
 static bool is_sound(const struct cache_key *key, const struct dns_reply *reply,
                      const struct cache_put_options *options)
 {
-    return options->life_s > 0 && !(reply->flags & DNS_TC) &&
-           reply_matches(reply, key->qname, key->qname_len, key->qtype, false);
+    if (options->life_s == 0 || (reply->flags & DNS_TC))
+        return false;
+    if (key->qname_len == reply->qname_len &&
+        memcmp(key->qname, reply->qname, key->qname_len) == 0) /* mostly, and faster */
+        return reply->qtype == key->qtype && reply->qclass == DNS_CLASS_IN;
+    return reply_matches(reply, key->qname, key->qname_len, key->qtype, false);
 }
 
 enum err cache_put(struct cache *c, const struct cache_key *key, const struct dns_reply *reply,
@@ -231,11 +236,14 @@ enum err cache_put(struct cache *c, const struct cache_key *key, const struct dn
         p.arena = cache_arena_load(&c->arena);
         if (!cache_key_from_name(&p.name, &p.arena->key, key->qname, key->qname_len))
             return ERR_FORMAT;
+        cache_arena_prefetch(cache_arena_home(p.arena, p.name.hash));
+        cache_arena_prefetch(cache_arena_other(p.arena, p.name.hash));
         cache_resize_check(c, p.arena, &p.name);
         err = scoped ? put_scoped(&p) : put_shared(&p);
     } while (err == ERR_MISSING);
     if (err == ERR_OK)
         cache_count(c, COUNT_PUTS, 1);
+    cache_arena_check(p.arena, racy_load(&c->used));
     return err;
 }
 

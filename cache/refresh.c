@@ -9,6 +9,7 @@ enum { WAYS = 8 }; /* a cache line */
 
 struct cache_refresh {
     size_t sets;
+    uint32_t over_s; /* all claims are over at this second */
     _Alignas(
         64) uint64_t claim[]; /* upper half: of the id; lower: the second it ends; 0: none */
 };
@@ -23,6 +24,7 @@ struct cache_refresh *cache_refresh_create(size_t bytes)
     if (t == NULL)
         return NULL;
     t->sets = sets;
+    t->over_s = 0;
     for (size_t i = 0; i < sets * WAYS; i++)
         t->claim[i] = 0;
     return t;
@@ -58,6 +60,16 @@ static uint64_t *way_of(uint64_t *set, uint32_t name, uint32_t now_s)
     return best;
 }
 
+/* Makes over_s no earlier than the end of a new claim. */
+static void note_end(struct cache_refresh *t, uint32_t end_s)
+{
+    uint32_t over_s = racy_load(&t->over_s);
+    while ((int32_t)(end_s - over_s) > 0 &&
+           !__atomic_compare_exchange_n(&t->over_s, &over_s, end_s, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+        ;
+}
+
 bool cache_refresh_claim(struct cache_refresh *t, uint64_t id, uint32_t now_s, uint32_t seconds)
 {
     uint32_t name = (uint32_t)(id >> 32);
@@ -66,12 +78,15 @@ bool cache_refresh_claim(struct cache_refresh *t, uint64_t id, uint32_t now_s, u
     if (had != 0 && name_of(had) == name && !is_over(had, now_s))
         return false;
     uint64_t claim = (uint64_t)name << 32 | (uint32_t)(now_s + seconds);
+    note_end(t, now_s + seconds);
     return __atomic_compare_exchange_n(way, &had, claim, false, __ATOMIC_RELAXED,
                                        __ATOMIC_RELAXED);
 }
 
-void cache_refresh_clear(struct cache_refresh *t, uint64_t id)
+void cache_refresh_clear(struct cache_refresh *t, uint64_t id, uint32_t now_s)
 {
+    if ((int32_t)(racy_load(&t->over_s) - now_s) <= 0)
+        return; /* mostly nobody refreshes anything */
     uint64_t *set = set_of(t, id);
     for (unsigned i = 0; i < WAYS; i++) {
         uint64_t c = racy_load(&set[i]);
@@ -83,6 +98,7 @@ void cache_refresh_clear(struct cache_refresh *t, uint64_t id)
 void cache_refresh_block(struct cache_refresh *t, uint64_t id, uint32_t now_s, uint32_t seconds)
 {
     uint32_t name = (uint32_t)(id >> 32);
+    note_end(t, now_s + seconds);
     racy_store(way_of(set_of(t, id), name, now_s),
                (uint64_t)name << 32 | (uint32_t)(now_s + seconds));
 }

@@ -26,7 +26,7 @@ bool cache_refresh_claim(struct cache_refresh *t, uint64_t id, uint32_t now_s,
                          uint32_t seconds);
 
 /* Nobody has it any more. */
-void cache_refresh_clear(struct cache_refresh *t, uint64_t id);
+void cache_refresh_clear(struct cache_refresh *t, uint64_t id, uint32_t now_s);
 
 /* Nobody gets it for seconds. */
 void cache_refresh_block(struct cache_refresh *t, uint64_t id, uint32_t now_s,

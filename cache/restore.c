@@ -141,6 +141,7 @@ static void blocks_restore(struct restoring *r, FILE *f)
             return;
         if (cache_crc(0, r->block, h.len) == h.crc)
             block_restore(r, h.len);
+        cache_arena_check(r->arena, racy_load(&r->c->used));
     }
 }
 

@@ -31,16 +31,24 @@ static void count_bytes(struct cache *c, int64_t n)
     __atomic_fetch_add(&c->used, (uint64_t)more, __ATOMIC_RELAXED);
 }
 
+static inline void count_record(struct cache *c, unsigned form, int sign)
+{
+    cache_count(c, (enum cache_count)(COUNT_FORM + form), sign);
+    if (form != FORM_SUBNETS)
+        cache_count(c, COUNT_ENTRIES, sign);
+}
+
 void cache_room_count(struct cache *c, uint8_t kind, const uint8_t *entry, size_t len, int sign)
 {
     struct cache_entry e;
     count_bytes(c, sign * (int64_t)(len + PAGE_BLOCK / PAGE_BLOCK_SLOTS));
-    for (bool more = cache_entry_first(&e, kind, entry, len); more;
-         more = cache_entry_next(&e)) {
-        cache_count(c, (enum cache_count)(COUNT_FORM + e.record.form), sign);
-        if (e.record.form != FORM_SUBNETS)
-            cache_count(c, COUNT_ENTRIES, sign);
+    const uint8_t *single = cache_entry_single(kind, entry, len);
+    if (single != NULL) {
+        count_record(c, single[6] >> 5, sign);
+        return;
     }
+    for (bool more = cache_entry_first(&e, kind, entry, len); more; more = cache_entry_next(&e))
+        count_record(c, e.record.form, sign);
 }
 
 static inline uint8_t kind_of(const struct cache_page *p, unsigned i)
@@ -116,14 +124,14 @@ static void evict(struct cache *c, struct cache_page *p, unsigned i)
 
 static unsigned small_entries(const struct cache_page *p)
 {
-    unsigned n = 0, b = 0;
-    for (; 8 * b + 8 <= p->n; b++)
-        n += (unsigned)__builtin_popcountll(~p->block[b].metas & 0x8080808080808080);
-    if (8 * b < p->n) {
-        uint64_t valid = UINT64_MAX >> (64 - 8 * (p->n - 8 * b));
-        n += (unsigned)__builtin_popcountll(~p->block[b].metas & 0x8080808080808080 & valid);
+    const uint64_t low = 0x0101010101010101;
+    uint64_t n = 0; /* in octets: blocks are fewer than 256 */
+    for (unsigned b = 0; 8 * b < p->n; b++) {
+        uint64_t small = ~p->block[b].metas >> 7 & low;
+        unsigned left = p->n - 8 * b;
+        n += left < 8 ? small & UINT64_MAX >> (64 - 8 * left) : small;
     }
-    return n;
+    return (unsigned)page_lanes_sum(page_lanes(n));
 }
 
 /* The oldest newcomer leaves the small FIFO: evicted, or into the main one when it was asked
