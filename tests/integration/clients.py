@@ -230,14 +230,16 @@ class Http2:
         sid = self.h2.get_next_available_stream_id()
         pseudo = [(":method", method), (":scheme", "https"), (":authority", self.authority),
                   (":path", path)]
+        self.responses[sid] = [None, [], b"", False]
         self.h2.send_headers(sid, pseudo + list(headers), end_stream=body is None)
         if body is not None:
             self._send_body(sid, body)
-        self.responses[sid] = [None, [], b"", False]
         return sid
 
     def _send_body(self, sid, body):
         while body:
+            if self.responses[sid][3] or sid in self.resets:
+                return  # the server has heard enough
             n = min(self.h2.local_flow_control_window(sid), self.h2.max_outbound_frame_size)
             if n == 0:
                 self.flush()

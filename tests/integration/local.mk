@@ -12,6 +12,7 @@ EXTRA_DIST += tests/integration/run.sh \
 	tests/integration/test_answers.py \
 	tests/integration/test_compare.py \
 	tests/integration/test_config.py \
+	tests/integration/test_doh.py \
 	tests/integration/test_ecs.py \
 	tests/integration/test_edns.py \
 	tests/integration/test_lifecycle.py \

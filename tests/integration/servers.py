@@ -25,6 +25,10 @@ NAME = "dns.pith.test"            # of pithd, in its certificate
 UPSTREAM_NAME = "upstream.pith.test"
 SANITIZER = re.compile(r"(Address|Leak|Thread|Memory)Sanitizer|runtime error:")
 
+# Freed memory is kept from use for a while only, or resident memory would always grow.
+SANITIZER_OPTIONS = {"ASAN_OPTIONS": "quarantine_size_mb=4",
+                     "UBSAN_OPTIONS": "print_stacktrace=1"}
+
 _reserved = []                    # sockets that hold our claim on a port number
 
 
@@ -103,7 +107,7 @@ class Process:
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True, errors="replace",
-            env={**os.environ, **(environment or {})})
+            env={**SANITIZER_OPTIONS, **os.environ, **(environment or {})})
         self.pid = self.process.pid
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()

@@ -70,6 +70,33 @@ def reference(tool, nsd, questions):
     return run(command(tool.split()[0], nsd.address), questions)
 
 
+@pytest.mark.parametrize("tool", TOOLS)
+def test_same_records_as_nsd(daemons, nsd, tool):
+    """Over each front end, from upstream and then from the cache, with TTLs gone down."""
+    daemon = daemons(nsd)
+    front = {"+https": daemon.doh, "+https-get": daemon.doh, "+tls": daemon.dot}
+    address = front.get(tool.split()[-1], daemon.dns)
+    line = command(tool, address, daemon.ca if address != daemon.dns else None)
+    questions = zone.questions()
+    assert len(questions) >= 200
+    expected = reference(tool, nsd, questions)
+
+    first = run(line, questions)
+    before = nsd.queries()
+    for question, got, right in zip(questions, first, expected):
+        assert records(got) == records(right), question
+    assert {got[0] for got in first} == {"NOERROR", "NXDOMAIN"}
+
+    daemon.advance(5000)
+    second = run(line, questions)
+    assert nsd.queries() == before
+    for question, got, earlier in zip(questions, second, first):
+        assert records(got) == records(earlier), question
+        assert len(ttls(got)) == len(ttls(earlier))
+        assert all(x <= y - 5 for x, y in zip(ttls(got), ttls(earlier))), question
+    daemon.stop()
+
+
 class _Quiet(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
