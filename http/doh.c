@@ -8,7 +8,6 @@
 #include "core/log.h"
 #include "core/metrics.h"
 #include "http/base64url.h"
-#include "http/date.h"
 #include "http/json.h"
 #include "http/url.h"
 
@@ -20,7 +19,7 @@ static const char methods_resolve[] = "GET, HEAD, OPTIONS";
 
 void doh_init(struct doh_request *r, const struct http_options *options,
               const struct addr *client,
-              void (*respond)(struct doh_request *r, const struct doh_response *response))
+              void (*respond)(struct doh_request *r, const struct http_response *response))
 {
     /* All but the inline message, which is big and need not be zero. */
     memset(r, 0, offsetof(struct doh_request, inline_msg));
@@ -85,7 +84,7 @@ static bool reserve(struct doh_request *r, size_t n)
 
 /* ---- responses */
 
-static void respond(struct doh_request *r, struct doh_response *response)
+static void respond(struct doh_request *r, struct http_response *response)
 {
     r->state = DOH_DONE;
     metrics_count(M_HTTP_REQUESTS);
@@ -98,9 +97,9 @@ static void respond(struct doh_request *r, struct doh_response *response)
 
 static void respond_error(struct doh_request *r, uint16_t status, const char *text)
 {
-    struct doh_response response = {
+    struct http_response response = {
         .status = status,
-        .media = DOH_TEXT,
+        .media = MEDIA_TEXT,
         .body = (const uint8_t *)text,
         .body_len = strlen(text),
     };
@@ -113,7 +112,7 @@ static void respond_error(struct doh_request *r, uint16_t status, const char *te
 
 static void respond_options(struct doh_request *r)
 {
-    struct doh_response response = {
+    struct http_response response = {
         .status = 204,
         .preflight = true,
         .no_body = true,
@@ -123,7 +122,7 @@ static void respond_options(struct doh_request *r)
     respond(r, &response);
 }
 
-static void respond_json(struct doh_request *r, struct doh_response *response)
+static void respond_json(struct doh_request *r, struct http_response *response)
 {
     char *text = json_answer(response->body, response->body_len, &response->body_len);
 
@@ -131,7 +130,7 @@ static void respond_json(struct doh_request *r, struct doh_response *response)
         respond_error(r, 500, "The answer cannot be written as JSON.\n");
         return;
     }
-    response->media = DOH_JSON;
+    response->media = MEDIA_JSON;
     response->body = (const uint8_t *)text;
     respond(r, response);
     free(text);
@@ -140,9 +139,9 @@ static void respond_json(struct doh_request *r, struct doh_response *response)
 static void on_reply(struct query *q, const struct query_reply *reply)
 {
     struct doh_request *r = (struct doh_request *)q;
-    struct doh_response response = {
+    struct http_response response = {
         .status = 200,
-        .media = DOH_MESSAGE,
+        .media = MEDIA_MESSAGE,
         .private_answer = reply->private_answer,
         .max_age_s = reply->max_age_s,
         .body = reply->msg,
@@ -269,8 +268,8 @@ static uint8_t media_type(const char *value, size_t len)
     while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t'))
         len--;
     if (len == sizeof(message) - 1 && strncasecmp(value, message, len) == 0)
-        return DOH_MESSAGE;
-    return DOH_OTHER_MEDIA;
+        return MEDIA_MESSAGE;
+    return MEDIA_OTHER;
 }
 
 /* application/dns-json stands in an Accept field, whatever its weight. */
@@ -429,7 +428,7 @@ void doh_end(struct doh_request *r)
         end_get(r);
     else if (r->resource == DOH_RESOLVE)
         respond_error(r, 405, "This method has no meaning here.\n");
-    else if (r->media != DOH_MESSAGE)
+    else if (r->media != MEDIA_MESSAGE)
         respond_error(r, 415, "The body has to be application/dns-message.\n");
     else
         ask(r);
@@ -439,116 +438,4 @@ void doh_refuse(struct doh_request *r, uint16_t status)
 {
     if (r->state == DOH_READING)
         respond_error(r, status, "This is no request that HTTP allows.\n");
-}
-
-/* ---- header fields of responses */
-
-/* Decimal digits of n at out, returns how many. */
-static size_t digits(char *out, uint32_t n)
-{
-    char reversed[10];
-    size_t len = 0;
-
-    do
-        reversed[len++] = (char)('0' + n % 10);
-    while (n /= 10);
-    for (size_t i = 0; i < len; i++)
-        out[i] = reversed[len - 1 - i];
-    return len;
-}
-
-#define FIELD(name, value)                                                                     \
-    (struct http_field)                                                                        \
-    {                                                                                          \
-        name, value, sizeof(name) - 1, sizeof(value) - 1, false                                \
-    }
-
-static struct http_field cache_control(const struct doh_response *response, char *scratch)
-{
-    static const char own[] = "private, max-age=", any[] = "max-age=";
-    struct http_field f = FIELD("cache-control", "no-store");
-
-    if (response->max_age_s == 0)
-        return f;
-    f.value = scratch;
-    f.varies = true;
-    if (response->private_answer) {
-        memcpy(scratch, own, sizeof(own) - 1);
-        scratch += sizeof(own) - 1;
-    } else {
-        memcpy(scratch, any, sizeof(any) - 1);
-        scratch += sizeof(any) - 1;
-    }
-    scratch += digits(scratch, response->max_age_s);
-    f.value_len = (size_t)(scratch - f.value);
-    return f;
-}
-
-size_t doh_fields(const struct doh_response *response, const struct http_options *options,
-                  const char *date, struct http_field *out, char *scratch)
-{
-    static const struct http_field types[] = {
-        [DOH_MESSAGE] = {"content-type", "application/dns-message", 12, 23, false},
-        [DOH_JSON] = {"content-type", "application/dns-json", 12, 20, false},
-        [DOH_TEXT] = {"content-type", "text/plain; charset=utf-8", 12, 25, false},
-    };
-    struct http_field *f = out;
-
-    if (response->media != DOH_NO_MEDIA) {
-        *f++ = types[response->media];
-        *f++ = (struct http_field){"content-length", scratch, 14,
-                                   digits(scratch, (uint32_t)response->body_len), true};
-    }
-    *f++ = cache_control(response, scratch + 16);
-    *f++ = (struct http_field){"date", date, 4, HTTP_DATE_LEN, false};
-    if (options->cors)
-        *f++ = (struct http_field){"access-control-allow-origin", options->cors, 27,
-                                   strlen(options->cors), false};
-    if (response->allow)
-        *f++ = (struct http_field){"allow", response->allow, 5, strlen(response->allow), false};
-    if (response->preflight && options->cors) {
-        *f++ = (struct http_field){"access-control-allow-methods", response->allow, 28,
-                                   strlen(response->allow), false};
-        *f++ = FIELD("access-control-allow-headers", "content-type, accept");
-        *f++ = FIELD("access-control-max-age", "86400");
-    }
-    if (response->status == 429)
-        *f++ = FIELD("retry-after", "1");
-    return (size_t)(f - out);
-}
-
-const char *doh_reason(uint16_t status)
-{
-    switch (status) {
-    case 200:
-        return "OK";
-    case 204:
-        return "No Content";
-    case 400:
-        return "Bad Request";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 414:
-        return "URI Too Long";
-    case 413:
-        return "Content Too Large";
-    case 415:
-        return "Unsupported Media Type";
-    case 417:
-        return "Expectation Failed";
-    case 429:
-        return "Too Many Requests";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 500:
-        return "Internal Server Error";
-    case 503:
-        return "Service Unavailable";
-    case 505:
-        return "HTTP Version Not Supported";
-    default:
-        return "Error";
-    }
 }

@@ -21,46 +21,24 @@
 #include "core/query.h"
 #include "http/forwarded.h"
 #include "http/http.h"
+#include "http/response.h"
 
 enum {
     DOH_BODY_MAX = 65535,        /* a DNS message (RFC 8484 6) */
     DOH_HEADERS_MAX = 16 * 1024, /* names, values and 32 a field, as RFC 9113 6.5.2 counts */
-    DOH_FIELDS_MAX = 12,         /* of a response */
     DOH_INLINE_MSG = 384,        /* messages up to this need no memory of their own; padded
                                   * queries are a multiple of 128 (RFC 8467) */
-    DOH_SCRATCH = 80,
-    DOH_NAME_MAX = 32, /* no field that matters has a longer name */
+    DOH_NAME_MAX = 32,           /* no field that matters has a longer name */
 };
 
 enum doh_state { DOH_READING, DOH_ASKED, DOH_DONE };
 enum doh_method { DOH_NO_METHOD, DOH_GET, DOH_HEAD, DOH_POST, DOH_OPTIONS, DOH_OTHER };
 /* What the path names. */
 enum doh_resource { DOH_NOTHING, DOH_DNS, DOH_RESOLVE, DOH_ASTERISK };
-/* Media types, of requests and of responses. */
-enum doh_media { DOH_NO_MEDIA, DOH_MESSAGE, DOH_JSON, DOH_TEXT, DOH_OTHER_MEDIA };
-
-struct doh_response {
-    uint16_t status;
-    uint8_t media;  /* enum doh_media */
-    bool preflight; /* OPTIONS: say which methods and fields a script may use */
-    bool private_answer;
-    const char *allow;   /* 405 and OPTIONS */
-    uint32_t max_age_s;  /* 0: no-store */
-    const uint8_t *body; /* borrowed for the call */
-    size_t body_len;     /* what content-length says */
-    bool no_body;        /* HEAD, 204: the body is not sent */
-};
-
-struct http_field {
-    const char *name, *value;
-    size_t name_len, value_len;
-    bool varies; /* from response to response: not worth a place in HPACK's table */
-};
-
 struct doh_request {
     struct query query; /* first: a reply finds its request by it */
     const struct http_options *options;
-    void (*respond)(struct doh_request *r, const struct doh_response *response);
+    void (*respond)(struct doh_request *r, const struct http_response *response);
     uint8_t *msg; /* what came: `inline_msg` or memory of its own */
     size_t len, size;
     size_t headers;    /* octets of fields, as DOH_HEADERS_MAX counts */
@@ -85,7 +63,7 @@ struct doh_request {
 /* Starts a request from `client` (struct stream's). options outlives it. */
 void doh_init(struct doh_request *r, const struct http_options *options,
               const struct addr *client,
-              void (*respond)(struct doh_request *r, const struct doh_response *response));
+              void (*respond)(struct doh_request *r, const struct http_response *response));
 
 /* The request line or pseudo fields. The target in origin-form ("/path?query") or "*". Borrowed
  * for the call. */
@@ -115,14 +93,5 @@ size_t doh_memory(const struct doh_request *r);
 
 /* In any state: no respond() follows, own memory is given back. */
 void doh_deinit(struct doh_request *r);
-
-/* Header fields of a response, but the status and what is HTTP/1.1's own, to out
- * (DOH_FIELDS_MAX). Values point to constants and to scratch (DOH_SCRATCH octets). date:
- * HTTP_DATE_LEN characters. Returns how many. */
-size_t doh_fields(const struct doh_response *response, const struct http_options *options,
-                  const char *date, struct http_field *out, char *scratch);
-
-/* "Not Found"; never NULL. */
-const char *doh_reason(uint16_t status);
 
 #endif

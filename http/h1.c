@@ -69,7 +69,7 @@ struct h1 {
 
 /* ---- requests */
 
-static void respond(struct doh_request *r, const struct doh_response *response);
+static void respond(struct doh_request *r, const struct http_response *response);
 
 static struct request *request_create(struct h1 *c)
 {
@@ -145,13 +145,13 @@ static char *put(char *at, const char *text, size_t len)
 #define PUT(at, literal) put(at, literal, sizeof(literal) - 1)
 
 /* Status line, fields and the empty line at `at`; returns their end. */
-static char *write_head(char *at, const struct request *q, const struct doh_response *response)
+static char *write_head(char *at, const struct request *q, const struct http_response *response)
 {
     const struct http_options *o = q->h1->options;
-    struct http_field fields[DOH_FIELDS_MAX];
-    char scratch[DOH_SCRATCH], status[4] = "000";
-    const char *reason = doh_reason(response->status);
-    size_t n = doh_fields(response, o, http_date(clock_wall_s()), fields, scratch);
+    struct http_field fields[RESPONSE_FIELDS_MAX];
+    char scratch[RESPONSE_SCRATCH], status[4] = "000";
+    const char *reason = response_reason(response->status);
+    size_t n = response_fields(response, o, http_date(clock_wall_s()), fields, scratch);
 
     for (int i = 0, v = response->status; i < 3; i++, v /= 10)
         status[2 - i] = (char)('0' + v % 10);
@@ -174,7 +174,7 @@ static char *write_head(char *at, const struct request *q, const struct doh_resp
 }
 
 static bool write_response(struct buf *out, const struct request *q,
-                           const struct doh_response *response)
+                           const struct http_response *response)
 {
     size_t cors = q->h1->options->cors ? strlen(q->h1->options->cors) : 0;
     size_t body = response->no_body ? 0 : response->body_len;
@@ -199,7 +199,7 @@ static void give_up(struct h1 *c)
     stream_close(c->stream, STREAM_FLUSH);
 }
 
-static void respond(struct doh_request *r, const struct doh_response *response)
+static void respond(struct doh_request *r, const struct http_response *response)
 {
     struct request *q = (struct request *)r;
     struct h1 *c = q->h1;

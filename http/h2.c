@@ -85,7 +85,7 @@ static nghttp2_session_callbacks *callbacks; /* of all sessions of the process *
 
 /* ---- requests */
 
-static void respond(struct doh_request *r, const struct doh_response *response);
+static void respond(struct doh_request *r, const struct http_response *response);
 
 static struct request *request_create(struct h2 *c, int32_t id)
 {
@@ -235,15 +235,15 @@ static nghttp2_nv nv(const struct http_field *f)
                         f->name_len, f->value_len, flags};
 }
 
-static void submit(struct request *q, const struct doh_response *response)
+static void submit(struct request *q, const struct http_response *response)
 {
     struct h2 *c = q->h2;
-    struct http_field fields[DOH_FIELDS_MAX];
-    nghttp2_nv nva[DOH_FIELDS_MAX + 1];
+    struct http_field fields[RESPONSE_FIELDS_MAX];
+    nghttp2_nv nva[RESPONSE_FIELDS_MAX + 1];
     nghttp2_data_provider body = {.source.ptr = q, .read_callback = on_read_body};
-    char scratch[DOH_SCRATCH], status[3];
+    char scratch[RESPONSE_SCRATCH], status[3];
     const char *date = c->date ? c->date : http_date(clock_wall_s());
-    size_t n = doh_fields(response, c->options, date, fields, scratch);
+    size_t n = response_fields(response, c->options, date, fields, scratch);
 
     for (int i = 0, v = response->status; i < 3; i++, v /= 10)
         status[2 - i] = (char)('0' + v % 10);
@@ -257,7 +257,7 @@ static void submit(struct request *q, const struct doh_response *response)
         fail(c, NGHTTP2_INTERNAL_ERROR, "out of memory");
 }
 
-static void respond(struct doh_request *r, const struct doh_response *response)
+static void respond(struct doh_request *r, const struct http_response *response)
 {
     struct request *q = (struct request *)r;
     struct h2 *c = q->h2;

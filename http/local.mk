@@ -14,4 +14,5 @@ http_libhttp_a_SOURCES = \
 	http/http.h \
 	http/json.c http/json.h \
 	http/pool.c http/pool.h \
+	http/response.c http/response.h \
 	http/url.c http/url.h

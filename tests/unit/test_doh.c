@@ -33,7 +33,7 @@ struct seen {
     size_t len;
 };
 
-static void on_response(struct doh_request *r, const struct doh_response *response)
+static void on_response(struct doh_request *r, const struct http_response *response)
 {
     struct seen *s = (struct seen *)r;
 
@@ -173,10 +173,10 @@ static void json(void **state)
     struct seen *s = *state;
 
     assert_int_equal(get(s, "/resolve?name=example.com&type=AAAA"), 200);
-    assert_int_equal(s->media, DOH_JSON);
+    assert_int_equal(s->media, MEDIA_JSON);
     assert_non_null(memmem(s->body, s->len, "\"example.com.\"", 14));
     assert_int_equal(get(s, "/resolve?name=example.com&ct=application/dns-message"), 200);
-    assert_int_equal(s->media, DOH_MESSAGE);
+    assert_int_equal(s->media, MEDIA_MESSAGE);
     assert_int_equal(get(s, "/resolve"), 400);
     assert_int_equal(get(s, "/resolve?type=A"), 400);
     assert_int_equal(get(s, "/resolve?name=example.com&type=x"), 400);
@@ -187,15 +187,15 @@ static void json(void **state)
     /* on the paths of RFC 8484 only for who asks for that type */
     assert_int_equal(get(s, "/dns-query?name=example.com"), 400);
     assert_int_equal(get(s, "/dns-query?ct=application/dns-json&name=example.com"), 200);
-    assert_int_equal(s->media, DOH_JSON);
+    assert_int_equal(s->media, MEDIA_JSON);
     assert_int_equal(ask(s, "GET", "/dns-query?name=example.com", "accept",
                          "text/html, Application/DNS-json;q=0.5"),
                      200);
-    assert_int_equal(s->media, DOH_JSON);
+    assert_int_equal(s->media, MEDIA_JSON);
     assert_int_equal(ask(s, "GET", "/dns-query?name=example.com", "accept", "*/*"), 400);
     assert_int_equal(
         ask(s, "GET", "/dns-query?dns=" Q1 "&name=a", "accept", "application/dns-json"), 200);
-    assert_int_equal(s->media, DOH_MESSAGE);
+    assert_int_equal(s->media, MEDIA_MESSAGE);
     options.json = false;
     assert_int_equal(get(s, "/resolve?name=example.com"), 404);
     assert_int_equal(get(s, "/dns-query?ct=application/dns-json&name=example.com"), 400);
@@ -272,22 +272,22 @@ static void order_and_bodies(void **state)
     assert_int_equal(s->status, 400);
 }
 
-static void response_fields(void **state)
+static void fields_of_responses(void **state)
 {
-    struct http_field f[DOH_FIELDS_MAX];
-    char scratch[DOH_SCRATCH];
-    struct doh_response r = {.status = 429,
-                             .media = DOH_TEXT,
-                             .body_len = 65535,
-                             .preflight = true,
-                             .allow = "GET",
-                             .max_age_s = UINT32_MAX,
-                             .private_answer = true};
+    struct http_field f[RESPONSE_FIELDS_MAX];
+    char scratch[RESPONSE_SCRATCH];
+    struct http_response r = {.status = 429,
+                              .media = MEDIA_TEXT,
+                              .body_len = 65535,
+                              .preflight = true,
+                              .allow = "GET",
+                              .max_age_s = UINT32_MAX,
+                              .private_answer = true};
     size_t n;
 
     (void)state;
     options.cors = "https://a.example";
-    n = doh_fields(&r, &options, http_date(0), f, scratch);
+    n = response_fields(&r, &options, http_date(0), f, scratch);
     assert_int_equal(n, 10);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(strlen(f[i].name), f[i].name_len);
@@ -296,7 +296,7 @@ static void response_fields(void **state)
     assert_memory_equal(f[2].value, "private, max-age=4294967295", f[2].value_len);
     assert_memory_equal(f[4].value, "https://a.example", 17);
     options.cors = NULL;
-    assert_int_equal(doh_fields(&r, &options, http_date(0), f, scratch), 6);
+    assert_int_equal(response_fields(&r, &options, http_date(0), f, scratch), 6);
 }
 
 static void dates(void **state)
@@ -316,7 +316,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(accept_is_not_needed, setup, teardown),
         cmocka_unit_test_setup_teardown(clients, setup, teardown),
         cmocka_unit_test_setup_teardown(order_and_bodies, setup, teardown),
-        cmocka_unit_test_setup_teardown(response_fields, setup, teardown),
+        cmocka_unit_test_setup_teardown(fields_of_responses, setup, teardown),
         cmocka_unit_test(dates),
     };
 
