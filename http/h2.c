@@ -7,7 +7,8 @@
  *
  * What a client can make us hold or do is bounded in one place each:
  * - requests: at most max_streams objects; those whose stream was reset while their query is
- *   still at work count as well, so resetting (by either side) buys nothing;
+ *   still at work count as well, and may be half of them, so resetting (by either side) buys
+ *   nothing;
  * - octets: messages and replies that wait count into `held`, and with all other connections'
  *   into held.h;
  * - nuisance (resets, PING, SETTINGS, empty DATA, stream errors): a token bucket, refilled by
@@ -68,6 +69,7 @@ struct h2 {
     const char *date;        /* of this wake-up, NULL between */
     uint32_t n_requests;     /* objects, those with closed streams too */
     uint32_t n_reading;      /* requests not ended */
+    uint32_t n_left;         /* queries in flight whose stream is closed */
     uint32_t n_asked;        /* queries in flight */
     uint32_t n_sending;      /* responses not all sent, stream open */
     uint32_t n_total;        /* requests of this connection's life */
@@ -126,6 +128,7 @@ static void request_destroy(struct request *q)
 
     c->held -= q->message_held;
     c->n_asked -= q->asked;
+    c->n_left -= q->asked && q->closed;
     doh_deinit(&q->doh);
     if (q->reply != q->reply_inline) {
         c->held -= q->reply_len;
@@ -263,6 +266,7 @@ static void respond(struct doh_request *r, const struct http_response *response)
     struct h2 *c = q->h2;
 
     c->n_asked -= q->asked;
+    c->n_left -= q->asked && q->closed;
     q->asked = false;
     if (q->closed) {
         request_destroy(q);
@@ -281,6 +285,13 @@ static void respond(struct doh_request *r, const struct http_response *response)
 
 /* ---- what nghttp2 tells */
 
+/* Half of the limit is for who waits for its answers. */
+static bool has_room(const struct h2 *c)
+{
+    return c->n_requests < c->options->max_streams &&
+           (c->n_left == 0 || 2 * c->n_left < c->options->max_streams);
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2 *c = user;
@@ -291,7 +302,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         return 0;
     }
     c->current = NULL;
-    if (c->n_requests < c->options->max_streams)
+    if (has_room(c))
         c->current = request_create(c, id);
     if (!c->current) {
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
@@ -430,6 +441,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     c->n_reading -= !q->ended;
     c->n_sending -= q->answered;
     q->closed = true;
+    c->n_left += q->asked;
     if (!q->asked)
         request_destroy(q);
     if (code == NGHTTP2_NO_ERROR) {

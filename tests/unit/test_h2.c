@@ -707,7 +707,7 @@ static void rapid_reset(void **state)
     }
     assert_calmed(g);
     assert_true(id < 1000);
-    assert_true(g->handler.peak <= 100);
+    assert_true(g->handler.peak <= 50);
 }
 
 /* The same with answers from the cache, both frames in one read. */
@@ -744,7 +744,7 @@ static void made_you_reset(void **state)
     }
     assert_calmed(g);
     assert_true(id < 1000);
-    assert_true(g->handler.peak <= 100);
+    assert_true(g->handler.peak <= 50);
 }
 
 /* A WINDOW_UPDATE of 0 is an error in nghttp2's eyes that ends the connection. */
