@@ -5,7 +5,6 @@
  * Each cell is a process of its own, many at a time, since most of it is waiting. Prints the
  * table. */
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,6 @@
 #include <unistd.h>
 
 #include "autoconfig.h"
-#include "core/clock.h"
 #include "core/log.h"
 #include "upstream_client.h"
 
@@ -106,23 +104,6 @@ static bool applies(const struct cell *c)
     if (c->way == FAKE_MUTATED)
         return false; /* test_upstream_fuzz.c */
     return c->way != CERTIFICATE || c->transport == FAKE_TLS;
-}
-
-/* How long a thread that only sleeps 5 ms at a time was kept from running, at the worst: what
- * this machine did to the time-outs of the cell. */
-static _Atomic uint64_t stall_ms;
-
-static void *metronome(void *arg)
-{
-    const struct timespec beat = {0, 5000000};
-    (void)arg;
-    for (uint64_t before = clock_now_ms(), now;; before = now) {
-        nanosleep(&beat, NULL);
-        now = clock_now_ms();
-        if (now - before > 5 + stall_ms)
-            stall_ms = now - before - 5;
-    }
-    return NULL;
 }
 
 static int hoard[8192], hoarded;
@@ -289,7 +270,7 @@ static void run_cell(const struct cell *c, struct result *r)
     client_close(&client);
     fake_stop(first);
     fake_stop(second);
-    r->stall_ms = stall_ms;
+    r->stall_ms = client_stall_ms();
     r->pass = judge(c, r);
 }
 
@@ -348,8 +329,7 @@ static void start(int i, const struct cell *c)
         signal(SIGPIPE, SIG_IGN);
         if (!getenv("VERBOSE"))
             log_set_level(LOG_LEVEL_ERROR);
-        pthread_t beat;
-        pthread_create(&beat, NULL, metronome, NULL);
+        client_stall_ms();
         run_cell(c, &r);
         (void)!write(p[1], &r, sizeof r);
         close(p[1]);

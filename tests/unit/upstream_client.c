@@ -1,9 +1,12 @@
 /* upstream_client.c - see upstream_client.h. */
 #include "upstream_client.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -119,4 +122,29 @@ void client_resolve(struct client *c, struct outcome *o, const char *name)
     if (client_ask(c, o, name))
         client_run(c, &open, 10000);
     o->open = NULL;
+}
+
+static _Atomic uint64_t stall_ms;
+
+static void *metronome(void *arg)
+{
+    const struct timespec beat = {0, 5000000};
+    (void)arg;
+    for (uint64_t before = clock_now_ms(), now;; before = now) {
+        nanosleep(&beat, NULL);
+        now = clock_now_ms();
+        if (now - before > 5 + stall_ms)
+            stall_ms = now - before - 5;
+    }
+    return NULL;
+}
+
+uint64_t client_stall_ms(void)
+{
+    static bool started;
+    pthread_t thread;
+    if (!started && pthread_create(&thread, NULL, metronome, NULL))
+        abort();
+    started = true;
+    return atomic_exchange(&stall_ms, 0);
 }

@@ -43,4 +43,8 @@ void client_run(struct client *c, const unsigned *open, unsigned ms);
 /* Asks and waits, at most 10 s. */
 void client_resolve(struct client *c, struct outcome *o, const char *name);
 
+/* How long a thread that only sleeps 5 ms at a time was kept from running, at the worst, since
+ * the last call: what the machine did to time-outs. The first call starts the thread. */
+uint64_t client_stall_ms(void);
+
 #endif
