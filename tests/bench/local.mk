@@ -68,3 +68,17 @@ tests_bench_bench_proxy_LDADD = src/libpith.a cache/libcache.a tls/libtls.a src/
 .PHONY: bench-proxy
 bench-proxy: tests/bench/bench_proxy$(EXEEXT)
 	tests/bench/bench_proxy
+
+# The daemon beside its peers, where they are installed: CPU a query, memory a connection.
+EXTRA_PROGRAMS += tests/bench/load_dot tests/bench/floor
+tests_bench_load_dot_SOURCES = tests/bench/load_dot.c
+tests_bench_load_dot_CPPFLAGS = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
+tests_bench_load_dot_LDADD = src/dns/libdns.a src/core/libcore.a $(OPENSSL_LIBS)
+tests_bench_floor_SOURCES = tests/bench/floor.c
+tests_bench_floor_CPPFLAGS = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
+tests_bench_floor_LDADD = src/dns/libdns.a src/core/libcore.a $(OPENSSL_LIBS)
+EXTRA_DIST += tests/bench/peers.py
+.PHONY: bench-peers
+bench: bench-peers
+bench-peers: pithd$(EXEEXT) tests/bench/load_dot$(EXEEXT) tests/bench/floor$(EXEEXT)
+	top_builddir=. /usr/bin/python3 $(top_srcdir)/tests/bench/peers.py
