@@ -263,7 +263,7 @@ static void open_turn(struct conn *c, bool readable)
         if (c->state != CONN_OPEN || c->want_write)
             return;
         if (!was_full) {
-            if (c->more && !c->blocked)
+            if (c->more && !c->blocked && buf_len(&c->carry) < CONN_CARRY_MAX)
                 conn_enqueue(c, QUEUE_READY); /* the others first */
             return;
         }
