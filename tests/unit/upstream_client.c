@@ -98,20 +98,23 @@ struct upstream_ask *client_ask(struct client *c, struct outcome *o, const char 
 
 static void stop_cb(struct ev_loop *loop, ev_timer *t, int revents)
 {
-    (void)t;
     (void)revents;
+    *(bool *)t->data = true;
     ev_break(loop, EVBREAK_ALL);
 }
 
 void client_run(struct client *c, const unsigned *open, unsigned ms)
 {
     ev_timer t;
+    bool expired = false;
     if (open && !*open)
         return;
     ev_now_update(c->loop);
     ev_timer_init(&t, stop_cb, ms / 1000.0, 0.0);
+    t.data = &expired;
     ev_timer_start(c->loop, &t);
-    ev_run(c->loop, 0);
+    while (!expired && !(open && !*open))
+        ev_run(c->loop, 0); /* others may break it */
     ev_timer_stop(c->loop, &t);
 }
 
