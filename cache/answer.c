@@ -137,6 +137,7 @@ static size_t list(uint8_t *out, size_t size, const struct cache_key *key,
     struct cache_walk w;
     struct cache_rr rr;
     uint16_t flags = (uint16_t)(DNS_QR | DNS_RA | (r->rcode & DNS_RCODE));
+    bool positive = false;
 
     if (!build_start(&b, out, size, 0, flags, key->qname, key->qname_len, key->qtype,
                      DNS_CLASS_IN) ||
@@ -149,10 +150,16 @@ static size_t list(uint8_t *out, size_t size, const struct cache_key *key,
         uint32_t ttl = left_s <= 0 ? stale_ttl_s : aged < 1 ? 1 : (uint32_t)aged;
         if (rr.section == DNS_ANSWER && ttl < *max_age_s)
             *max_age_s = ttl;
+        if (rr.section == DNS_ANSWER && rr.type == key->qtype)
+            positive = true;
         if (!build_rr(&b, rr.section, name, owner_len, rr.type, DNS_CLASS_IN, ttl, rr.rdata,
                       rr.rdata_len))
             return 0;
     }
+    /* An alias in front makes a negative answer live no longer than its SOA says. */
+    uint32_t life = left_s > 0 ? (uint32_t)left_s : stale_ttl_s;
+    if ((!positive || r->rcode == DNS_RCODE_NXDOMAIN) && life < *max_age_s)
+        *max_age_s = life;
     return w.bad ? 0 : build_finish(&b);
 }
 
@@ -168,8 +175,5 @@ size_t cache_answer_write(uint8_t *out, size_t size, const struct cache_key *key
         return uniform(out, size, key, r, end, ttl);
     }
     *max_age_s = UINT32_MAX;
-    size_t len = list(out, size, key, r, end, left_s, stale_ttl_s, max_age_s);
-    if (*max_age_s == UINT32_MAX)
-        *max_age_s = ttl;
-    return len;
+    return list(out, size, key, r, end, left_s, stale_ttl_s, max_age_s);
 }

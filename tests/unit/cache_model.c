@@ -217,15 +217,21 @@ __attribute__((format(printf, 2, 3))) static bool wrong(struct model *m, const c
     return false;
 }
 
-/* The smallest TTL of the answer section; without one, as given. */
-static uint32_t smallest_ttl(const struct plain_message *p, uint32_t otherwise)
+/* The smallest TTL of the answer section. A negative answer, behind an alias or bare, lives for
+ * left_s at most. */
+static uint32_t freshness(const struct plain_message *p, uint16_t qtype, uint32_t left_s)
 {
     uint32_t ttl = UINT32_MAX;
+    bool positive = false;
     for (size_t k = 0; k < p->n; k++) {
-        if (p->rr[k].section == 0 && p->rr[k].ttl < ttl)
+        if (p->rr[k].section != 0)
+            continue;
+        positive = positive || p->rr[k].type == qtype;
+        if (p->rr[k].ttl < ttl)
             ttl = p->rr[k].ttl;
     }
-    return ttl == UINT32_MAX ? otherwise : ttl;
+    bool negative = !positive || (p->flags & 15) == 3;
+    return negative && left_s < ttl ? left_s : ttl;
 }
 
 static const char *message_difference(const struct slot *s, const struct cache_key *key,
@@ -241,7 +247,7 @@ static const char *message_difference(const struct slot *s, const struct cache_k
         what = plain_difference(
             &put, &got, fresh ? PLAIN_AGED(o->now_s - s->put_s) : PLAIN_FIXED(o->stale_ttl_s));
         if (what == NULL &&
-            a->max_age_s != smallest_ttl(&got, fresh ? a->ttl_s : o->stale_ttl_s))
+            a->max_age_s != freshness(&got, key->qtype, fresh ? a->ttl_s : o->stale_ttl_s))
             what = "max_age_s";
         plain_free(&put);
     }
