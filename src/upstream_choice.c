@@ -4,7 +4,7 @@
 #include "upstream_set.h"
 
 enum {
-    MEASURE_US = 2000000, /* a response time this old is looked at again (policy fastest) */
+    MEASURE_US = 1000000, /* a response time this old is looked at again (policy fastest) */
 };
 
 /* How well upstream u fits the name: 0 not at all, 1 as one for every name, more for a suffix.

@@ -8,7 +8,8 @@ enum {
     SIGNS_TO_SUSPECT = 3,
     BACKOFF_FIRST_MS = 250,
     BACKOFF_MAX_MS = 30000,
-    BACKOFF_NONE_WELL_MS = 1500,   /* and the probe's own time: recovery is seen within 2 s */
+    BACKOFF_NONE_WELL_MS = 1500, /* and the probe's own time: recovery is seen within 2 s */
+    OLD_US = 900000, /* a response time from before is worth no more than the new one */
     FORGET_FAILURES_US = 10000000, /* well for so long: the next trouble is a new one */
     RTO_UNKNOWN_US = 400000,
     RTO_MIN_US = 50000,
@@ -28,7 +29,7 @@ static void change(struct upstream_health *h, enum health_state state, uint64_t 
     h->changed_us = now_us;
 }
 
-static void sample(struct upstream_health *h, uint32_t rtt_us)
+static void sample(struct upstream_health *h, uint32_t rtt_us, bool old)
 {
     if (h->srtt_us == 0) {
         h->srtt_us = rtt_us;
@@ -38,8 +39,8 @@ static void sample(struct upstream_health *h, uint32_t rtt_us)
     }
     int64_t error = (int64_t)rtt_us - h->srtt_us;
     int64_t deviation = (error < 0 ? -error : error) - h->rttvar_us;
-    h->srtt_us = (uint32_t)(h->srtt_us + error / 8);
-    h->rttvar_us = (uint32_t)(h->rttvar_us + deviation / 4);
+    h->srtt_us = (uint32_t)(h->srtt_us + error / (old ? 2 : 8));
+    h->rttvar_us = (uint32_t)(h->rttvar_us + deviation / (old ? 2 : 4));
     /* Up 19 steps for each of the slowest 5 %, down one for the others: it rests at the
      * percentile. */
     uint32_t step = h->p95_us / 256 + 1;
@@ -56,7 +57,7 @@ bool upstream_health_good(struct upstream_health *h, uint64_t now_us, uint32_t r
     enum health_state before = h->state;
     h->signs = 0;
     if (rtt_us) {
-        sample(h, rtt_us);
+        sample(h, rtt_us, now_us - h->sampled_us > OLD_US);
         h->sampled_us = now_us;
     }
     if (before == HEALTH_WELL) {
@@ -72,7 +73,7 @@ bool upstream_health_good(struct upstream_health *h, uint64_t now_us, uint32_t r
 void upstream_health_at_least(struct upstream_health *h, uint32_t rtt_us)
 {
     if (rtt_us > h->srtt_us)
-        sample(h, rtt_us);
+        sample(h, rtt_us, false);
 }
 
 bool upstream_health_bad(struct upstream_health *h, uint64_t now_us, enum health_sign sign)

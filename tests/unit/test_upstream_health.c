@@ -47,6 +47,18 @@ static void percentile_rests_where_it_should(void **state)
     assert_in_range(above, 400, 600); /* of 10000 */
 }
 
+/* One that is asked now and then is known again after a few times. */
+static void old_times_weigh_little(void **state)
+{
+    (void)state;
+    struct upstream_health h;
+    upstream_health_init(&h, 1);
+    upstream_health_good(&h, SECOND_US, 400000);
+    for (uint64_t i = 2; i < 8; i++)
+        upstream_health_good(&h, i * SECOND_US, 10000);
+    assert_in_range(h.srtt_us, 10000, 17000);
+}
+
 static void a_lower_bound_only_raises(void **state)
 {
     (void)state;
@@ -123,6 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(response_times_are_followed),
         cmocka_unit_test(percentile_rests_where_it_should),
+        cmocka_unit_test(old_times_weigh_little),
         cmocka_unit_test(a_lower_bound_only_raises),
         cmocka_unit_test(three_signs_and_a_probe_take_it_down),
         cmocka_unit_test(back_off_doubles_up_to_its_end),
