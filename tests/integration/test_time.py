@@ -114,7 +114,7 @@ def test_ttl_bounds(bounded, up, via, unique):
 @pytest.mark.parametrize("label, rcode, life", [
     ("nx-3600-60", NXDOMAIN, 60), ("nx-60-3600", NXDOMAIN, 60), ("nx-90-90", NXDOMAIN, 90),
     ("nodata-3600-60", 0, 60), ("nodata-60-3600", 0, 60),
-    ("nx-86400-86400", NXDOMAIN, HOUR),
+    ("nx-86400-86400", NXDOMAIN, HOUR), ("cnamenx-3600-60", NXDOMAIN, 60),
     ("cnamenx-30-3600", NXDOMAIN, 30)])
 def test_row_55_56_negative_life(plain, up, via, unique, label, rcode, life):
     """min(TTL of the SOA, MINIMUM, cap), with the SOA, whose TTL counts down."""
