@@ -1,0 +1,12 @@
+# tests/interop: real clients, and the image. Not part of `make check`: browsers are large.
+EXTRA_DIST += \
+	tests/interop/browsers.py \
+	tests/interop/check.sh \
+	tests/interop/conftest.py \
+	tests/interop/run.sh \
+	tests/interop/site_under_test.py \
+	tests/interop/test_browsers.py \
+	tests/interop/test_clients.py \
+	tests/interop/test_commands.py \
+	tests/interop/test_resolved.py \
+	tests/interop/test_service.py
