@@ -50,13 +50,13 @@ static size_t units_free(uint8_t *page, uint32_t unit, size_t n)
 
 static inline void page_lock(struct large_page *p)
 {
-    racy_store(&p->seq, p->seq + 1);
+    racy_store(&p->seq, racy_load(&p->seq) + 1);
     racy_write_fence();
 }
 
 static inline void page_unlock(struct large_page *p)
 {
-    __atomic_store_n(&p->seq, p->seq + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&p->seq, (racy_load(&p->seq) + 1) & ~(uint32_t)1, __ATOMIC_RELEASE);
 }
 
 /* Where the next n units are: behind the newest record, or at the start of the next page. */

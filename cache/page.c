@@ -23,7 +23,7 @@ bool cache_page_copy(struct cache_page *p, struct cache_page *copy)
             return true;
     }
     cache_page_lock(p);
-    memcpy(copy, p, sizeof *copy);
+    racy_read(copy, p, sizeof *copy);
     cache_page_unlock(p);
     return copy->n > 0;
 }
@@ -84,7 +84,7 @@ void cache_page_remove(struct cache_page *p, unsigned i, size_t off)
     column_remove(&p->block[0].metas, i, n);
     racy_store(&p->n, (uint8_t)(n - 1));
     if (p->hand > i)
-        p->hand--;
+        racy_store(&p->hand, (uint8_t)(p->hand - 1));
 }
 
 void cache_page_set_meta(struct cache_page *p, unsigned i, uint8_t meta)
@@ -107,6 +107,6 @@ bool cache_page_ghost(const struct cache_page *p, uint16_t ghost)
 
 void cache_page_add_ghost(struct cache_page *p, uint16_t ghost)
 {
-    p->ghost[p->ghost_at % PAGE_GHOSTS] = ghost;
-    p->ghost_at = (uint8_t)((p->ghost_at + 1) % PAGE_GHOSTS);
+    racy_store(&p->ghost[p->ghost_at % PAGE_GHOSTS], ghost);
+    racy_store(&p->ghost_at, (uint8_t)((p->ghost_at + 1) % PAGE_GHOSTS));
 }

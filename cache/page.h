@@ -217,7 +217,7 @@ static inline void cache_page_unlock(struct cache_page *p)
 {
     /* even whatever it was: the memory of a retired arena is given back while late callers are
      * in it */
-    __atomic_store_n(&p->seq, (p->seq + 1) & ~(uint32_t)1, __ATOMIC_RELEASE);
+    __atomic_store_n(&p->seq, (racy_load(&p->seq) + 1) & ~(uint32_t)1, __ATOMIC_RELEASE);
 }
 
 /* Copies the whole page, without its lock unless writers are in the way all the time. False

@@ -78,7 +78,7 @@ void cache_room_soonest(struct cache_page *p, uint8_t kind, const uint8_t *entry
 {
     uint16_t soonest = soonest_of(cache_entry_life_left(kind, entry, len, now_s), now_s);
     if (p->n == 0 || is_before(soonest, p->soonest))
-        p->soonest = soonest;
+        racy_store(&p->soonest, soonest);
 }
 
 void cache_room_append(struct cache *c, struct cache_page *p, uint8_t tag, uint8_t meta,
@@ -111,7 +111,7 @@ static bool evict_expired(struct cache *c, struct cache_page *p, uint32_t now_s)
         if (i == 0 || is_before(s, soonest))
             soonest = s;
     }
-    p->soonest = soonest;
+    racy_store(&p->soonest, soonest);
     return false;
 }
 
@@ -164,7 +164,7 @@ static void evict_main(struct cache *c, struct cache_page *p)
         if (!(meta & META_MAIN))
             continue;
         if (!(meta & META_ASKED)) {
-            p->hand = (uint8_t)i;
+            racy_store(&p->hand, (uint8_t)i);
             evict(c, p, i);
             return;
         }
