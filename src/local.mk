@@ -55,8 +55,10 @@ src_libpith_a_SOURCES += \
 # upstreams: getdns
 src_libpith_a_SOURCES += \
 	src/upstream.c src/upstream.h src/upstream_set.h \
-	src/upstream_ask.c src/upstream_choice.c src/upstream_resolve.c src/upstream_watch.c \
+	src/upstream_ask.c src/upstream_choice.c src/upstream_line.c \
+	src/upstream_outcome.c src/upstream_resolve.c src/upstream_try.c src/upstream_watch.c \
 	src/upstream_context.c src/upstream_context.h \
+	src/upstream_getdns.c src/upstream_getdns.h src/upstream_judge.c \
 	src/upstream_health.c src/upstream_health.h \
 	src/upstream_loop.c src/upstream_loop.h \
 	src/upstream_mem.c src/upstream_mem.h

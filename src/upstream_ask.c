@@ -18,113 +18,13 @@
 #include "upstream_set.h"
 
 enum {
-    SENDS_MAX = 12,       /* tries an ask may make in all */
-    FREE_RETRIES_MAX = 8, /* of those that a closing connection caused */
-    RESENDS_MAX = 3,      /* UDP retransmissions a round */
-    PAUSE_US = 50000,     /* before the second round when nothing could be sent; then doubled */
-    HEDGE_COST = 100,     /* credits */
-    HEDGE_EARN = 10,      /* so at most a tenth more questions */
+    RESENDS_MAX = 3,  /* UDP retransmissions a round */
+    PAUSE_US = 50000, /* before the second round when nothing could be sent; then doubled */
+    HEDGE_COST = 100, /* credits */
+    HEDGE_EARN = 10,  /* so at most a tenth more questions */
     HEDGE_CREDITS_MAX = 2000,
-    PLAIN_US = 600000000,    /* so long a server is believed not to know EDNS */
     NOT_FASTEST_US = 200000, /* policies with an order of their own are more patient */
 };
-
-/* ---- memory */
-
-static struct upstream_try *try_new(struct upstream_set *s)
-{
-    struct upstream_try *t = s->free_tries;
-    if (t)
-        s->free_tries = t->next;
-    else
-        t = malloc(sizeof *t);
-    return t;
-}
-
-static void try_free(struct upstream_set *s, struct upstream_try *t)
-{
-    t->next = s->free_tries;
-    s->free_tries = t;
-}
-
-/* ---- servers that take one query a connection
- *
- * Some end the connection after each answer, and what was pipelined behind is lost, at times
- * with the answer itself. Once a connection has ended so, the next query waits until the one
- * before is over, until a connection is seen to carry two. */
-
-static void wait_in_line(struct upstream_try *t)
-{
-    struct upstream *u = t->upstream;
-    t->waiting = true;
-    t->next_waiting = NULL;
-    if (u->waiting)
-        u->waiting_last->next_waiting = t;
-    else
-        u->waiting = t;
-    u->waiting_last = t;
-}
-
-static void leave_line(struct upstream_try *t)
-{
-    struct upstream *u = t->upstream;
-    struct upstream_try **p = &u->waiting, *before = NULL;
-    while (*p != t) {
-        before = *p;
-        p = &before->next_waiting;
-    }
-    *p = t->next_waiting;
-    if (u->waiting_last == t)
-        u->waiting_last = before;
-    t->waiting = false;
-}
-
-static void send_next_in_line(struct upstream *u)
-{
-    struct upstream_try *t = u->waiting;
-    if (!t || upstream_context_in_flight(u->main))
-        return;
-    leave_line(t);
-    t->sent_us = clock_now_us();
-    t->late_us =
-        t->sent_us +
-        upstream_health_rto_us(&u->health, t->ask->roster->config->upstream_timeout_ms * 1000);
-    upstream_context_send(u->main, &t->query);
-}
-
-static void connection_carried(struct upstream *u, const struct upstream_query *q)
-{
-    u->replies_since_end++;
-    if (!q->fresh)
-        u->one_by_one = false;
-}
-
-static void connection_lost(struct upstream *u, uint64_t now_us)
-{
-    if (now_us - u->end_us > 1000) { /* else: one more query of the same connection */
-        u->lost_at_end = 0;
-        u->end_us = now_us;
-    }
-    if (++u->lost_at_end > 1 && u->replies_since_end <= 1)
-        u->one_by_one = true;
-    if (u->lost_at_end > 1)
-        u->replies_since_end = 0;
-}
-
-/* ---- tries and asks come and go */
-
-static void try_close(struct upstream_try *t)
-{
-    struct upstream_ask *a = t->ask;
-    if (t->waiting)
-        leave_line(t);
-    struct upstream_try **p = &a->tries;
-    while (*p != t)
-        p = &(*p)->next;
-    *p = t->next;
-    t->upstream->outstanding--;
-    try_free(a->set, t);
-}
 
 static void ask_free(struct upstream_ask *a)
 {
@@ -148,14 +48,14 @@ static void ask_free(struct upstream_ask *a)
 }
 
 /* Asks that try one upstream after the other, as against those about a single one. */
-static bool persists(const struct upstream_ask *a)
+bool ask_persists(const struct upstream_ask *a)
 {
     return a->kind == ASK_QUESTION || a->kind == ASK_RESOLVE;
 }
 
 /* ---- the end */
 
-static void deliver(struct upstream_ask *a, const struct upstream_answer *answer)
+void ask_deliver(struct upstream_ask *a, const struct upstream_answer *answer)
 {
     a->finished = true;
     if (a->on_answer)
@@ -164,7 +64,7 @@ static void deliver(struct upstream_ask *a, const struct upstream_answer *answer
 }
 
 /* The question as it was asked: 0x20 was our own affair. */
-static void restore_case(const struct upstream_ask *a, uint8_t *octets)
+void ask_restore_case(const struct upstream_ask *a, uint8_t *octets)
 {
     memcpy(octets + DNS_HEADER_SIZE, a->qname, a->qname_len);
 }
@@ -180,12 +80,12 @@ static bool deliver_saved(struct upstream_ask *a)
         .ede = DNS_EDE_NONE,
         .ede_text = "",
     };
-    deliver(a, &answer);
+    ask_deliver(a, &answer);
     return true;
 }
 
 /* Always false: the ask is no more. */
-static bool fail(struct upstream_ask *a)
+bool ask_fail(struct upstream_ask *a)
 {
     if (deliver_saved(a))
         return false;
@@ -206,14 +106,12 @@ static bool fail(struct upstream_ask *a)
     } else if (!a->candidates) {
         answer.ede_text = "no upstream for this name";
     }
-    deliver(a, &answer);
+    ask_deliver(a, &answer);
     return false;
 }
 
-/* ---- trouble */
-
-static void blame(struct upstream_ask *a, struct upstream *u, uint64_t now_us,
-                  enum health_sign sign)
+void ask_blame(struct upstream_ask *a, struct upstream *u, uint64_t now_us,
+               enum health_sign sign)
 {
     a->any_sign = true;
     a->sign = sign;
@@ -221,94 +119,7 @@ static void blame(struct upstream_ask *a, struct upstream *u, uint64_t now_us,
     watch_bad(u, now_us, sign);
 }
 
-/* Nothing came over this connection since the try went out on it: it may be a hole. */
-static void doubt_connection(struct upstream_try *t, uint64_t now_us)
-{
-    struct upstream *u = t->upstream;
-    bool stream = t->over_tcp || u->is->transport != UPSTREAM_UDP;
-    if (!stream || u->reply_us >= t->sent_us || u->reset_us >= t->sent_us)
-        return;
-    u->reset_us = now_us;
-    upstream_context_reset(t->over_tcp ? u->tcp : u->main);
-}
-
 /* ---- sending */
-
-static void mix_case(struct upstream_set *s, uint8_t *name, size_t len)
-{
-    uint32_t bits = 0;
-    for (size_t i = 0, n = 0; i < len; i++) {
-        if ((uint8_t)((name[i] | 0x20) - 'a') >= 26)
-            continue; /* length octets are below 64, so never letters */
-        if (n++ % 32 == 0)
-            bits = upstream_set_random(s);
-        name[i] = (uint8_t)((name[i] & ~0x20) | (bits & 1 ? 0x20 : 0));
-        bits >>= 1;
-    }
-}
-
-static struct upstream_context *context_for(struct upstream *u, bool over_tcp)
-{
-    if (!over_tcp)
-        return u->main;
-    if (!u->tcp) {
-        struct upstream_target target = {.addr = u->addr, .transport = UPSTREAM_TCP, .user = u};
-        u->tcp = upstream_context_create(u->set->engine, &target);
-    }
-    return u->tcp;
-}
-
-static void fill_query(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
-{
-    struct upstream_query *q = &t->query;
-    bool mix = !t->over_tcp && t->upstream->is->transport == UPSTREAM_UDP &&
-               !t->upstream->mangles_case;
-    memcpy(q->qname, a->qname, a->qname_len);
-    q->qname_len = a->qname_len;
-    q->qtype = a->qtype;
-    q->dnssec_ok = a->dnssec_ok;
-    q->checking_disabled = a->checking_disabled;
-    q->subnet = a->has_subnet ? &a->subnet : NULL;
-    q->plain = now_us < t->upstream->plain_until_us;
-    q->exact_case = mix;
-    if (mix)
-        mix_case(a->set, q->qname, q->qname_len);
-    q->timeout_ms =
-        a->deadline_us > now_us ? (uint32_t)((a->deadline_us - now_us) / 1000) + 1 : 1;
-}
-
-static bool send_try(struct upstream_ask *a, struct upstream *u, bool over_tcp, uint64_t now_us)
-{
-    struct upstream_context *c = context_for(u, over_tcp);
-    struct upstream_try *t =
-        c && a->sends < SENDS_MAX + FREE_RETRIES_MAX ? try_new(a->set) : NULL;
-    if (!t)
-        return false;
-    memset((char *)t + sizeof t->query, 0, sizeof *t - sizeof t->query);
-    t->ask = a;
-    t->upstream = u;
-    t->over_tcp = over_tcp;
-    t->sent_us = now_us;
-    t->late_us = now_us + upstream_health_rto_us(&u->health,
-                                                 a->roster->config->upstream_timeout_ms * 1000);
-    t->replies_before = atomic_load_explicit(&u->count[COUNT_REPLIES], memory_order_relaxed);
-    t->next = a->tries;
-    a->tries = t;
-    u->outstanding++;
-    if (a->sends++)
-        metrics_count(M_UPSTREAM_RETRIES);
-    metrics_count(M_UPSTREAM_ASKS);
-    upstream_count(&u->count[COUNT_ASKS]);
-    fill_query(a, t, now_us);
-    if (u->one_by_one && !over_tcp && upstream_context_in_flight(c)) {
-        t->query.ticket = NULL;
-        t->query.done = false;
-        wait_in_line(t);
-    } else {
-        upstream_context_send(c, &t->query);
-    }
-    return true;
-}
 
 /* When to ask somebody else as well, and when to ask the same again. */
 static void plan(struct upstream_ask *a, const struct upstream *u, uint64_t now_us)
@@ -318,7 +129,7 @@ static void plan(struct upstream_ask *a, const struct upstream *u, uint64_t now_
     uint32_t rto_us = upstream_health_rto_us(&u->health, half_us);
     uint64_t others = choice_well(a->roster, a->candidates & ~a->used);
     a->hedge_us = a->resend_us = 0;
-    if (persists(a) && others) {
+    if (ask_persists(a) && others) {
         uint32_t wait_us = rto_us;
         if (c->policy == POLICY_FASTEST)
             wait_us = upstream_health_hedge_us(&u->health, half_us);
@@ -331,10 +142,10 @@ static void plan(struct upstream_ask *a, const struct upstream *u, uint64_t now_
 }
 
 /* Asks the next candidate that was not asked in this round. */
-static bool send_next(struct upstream_ask *a, uint64_t now_us)
+bool ask_send_next(struct upstream_ask *a, uint64_t now_us)
 {
     int i;
-    if (persists(a)) {
+    if (ask_persists(a)) {
         i = choice_next(a->set, a->roster, a->candidates, a->used);
     } else {
         i = a->candidates & ~a->used ? __builtin_ctzll(a->candidates) : -1;
@@ -344,23 +155,23 @@ static bool send_next(struct upstream_ask *a, uint64_t now_us)
     struct upstream *u = a->roster->list[i];
     a->used |= (uint64_t)1 << i;
     plan(a, u, now_us);
-    return send_try(a, u, false, now_us);
+    return try_send(a, u, false, now_us);
 }
 
 /* Asks on when nobody is asked at the moment, at once or after a pause. False: the ask has
  * ended. */
-static bool go_on(struct upstream_ask *a, uint64_t now_us)
+bool ask_go_on(struct upstream_ask *a, uint64_t now_us)
 {
     const struct config *c = a->roster->config;
-    if (a->tries || send_next(a, now_us))
+    if (a->tries || ask_send_next(a, now_us))
         return true;
     if (resolve_pending(a->roster, a->candidates) && !a->saved) {
         a->resend_us = now_us + PAUSE_US;
         return true;
     }
-    if (a->saved || !persists(a) || !choice_alive(a->roster, a->candidates) ||
+    if (a->saved || !ask_persists(a) || !choice_alive(a->roster, a->candidates) ||
         ++a->rounds >= c->upstream_tries)
-        return fail(a);
+        return ask_fail(a);
     a->used = 0;
     a->resends = 0;
     a->hedge_us = 0;
@@ -376,7 +187,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
     return b && b < a ? b : a;
 }
 
-static void arm(struct upstream_ask *a, uint64_t now_us)
+void ask_arm(struct upstream_ask *a, uint64_t now_us)
 {
     uint64_t at = sooner(a->deadline_us, a->round_end_us);
     at = sooner(at, a->hedge_us);
@@ -395,7 +206,7 @@ static void mark_late(struct upstream_ask *a, uint64_t now_us)
     for (struct upstream_try *t = a->tries; t; t = t->next)
         if (!t->late && !t->waiting && now_us >= t->late_us) {
             t->late = true;
-            blame(a, t->upstream, now_us, SIGN_SLOW);
+            ask_blame(a, t->upstream, now_us, SIGN_SLOW);
         }
 }
 
@@ -404,7 +215,7 @@ static bool resend(struct upstream_ask *a, uint64_t now_us)
 {
     a->resend_us = 0;
     if (!a->tries)
-        return go_on(a, now_us);
+        return ask_go_on(a, now_us);
     struct upstream *u = a->tries->upstream;
     if (a->resends >= RESENDS_MAX || a->tries->over_tcp || u->is->transport != UPSTREAM_UDP)
         return true;
@@ -412,7 +223,7 @@ static bool resend(struct upstream_ask *a, uint64_t now_us)
     uint32_t rto_us =
         upstream_health_rto_us(&u->health, a->roster->config->upstream_timeout_ms * 500);
     upstream_count(&u->count[COUNT_RESENT]);
-    send_try(a, u, false, now_us);
+    try_send(a, u, false, now_us);
     a->resend_us = now_us + ((uint64_t)rto_us << a->resends);
     return true;
 }
@@ -438,16 +249,16 @@ static void hedge(struct upstream_ask *a, uint64_t now_us)
     struct upstream *u = a->roster->list[i];
     a->used |= (uint64_t)1 << i;
     upstream_count(&u->count[COUNT_HEDGED]);
-    send_try(a, u, false, now_us);
+    try_send(a, u, false, now_us);
 }
 
-static void time_out(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
+void ask_time_out(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
 {
     t->timed_out = true;
     upstream_count(&t->upstream->count[COUNT_TIMEOUTS]);
     metrics_count(M_UPSTREAM_TIMEOUTS);
-    doubt_connection(t, now_us);
-    blame(a, t->upstream, now_us, SIGN_TIMEOUT);
+    try_doubt_connection(t, now_us);
+    ask_blame(a, t->upstream, now_us, SIGN_TIMEOUT);
 }
 
 /* False: the ask has ended. */
@@ -456,25 +267,25 @@ static bool end_round(struct upstream_ask *a, uint64_t now_us)
     const struct config *c = a->roster->config;
     for (struct upstream_try *t = a->tries; t; t = t->next)
         if (!t->timed_out && !t->waiting)
-            time_out(a, t, now_us);
+            ask_time_out(a, t, now_us);
     a->round_end_us = 0;
     if (a->kind == ASK_PROBE) /* stays open for a late reply */
         return true;
-    if (++a->rounds >= c->upstream_tries || !persists(a) || a->saved)
-        return fail(a);
+    if (++a->rounds >= c->upstream_tries || !ask_persists(a) || a->saved)
+        return ask_fail(a);
     a->resends = 0;
     a->round_end_us = now_us + c->upstream_timeout_ms * 1000ULL;
-    if (send_next(a, now_us))
+    if (ask_send_next(a, now_us))
         return true;
     a->used = 0; /* all were asked: from the top */
-    return send_next(a, now_us) || a->tries ? true : fail(a);
+    return ask_send_next(a, now_us) || a->tries ? true : ask_fail(a);
 }
 
 static void tick(struct upstream_ask *a)
 {
     uint64_t now_us = clock_now_us();
     if (a->hopeless || now_us >= a->deadline_us) {
-        (void)fail(a);
+        (void)ask_fail(a);
         return;
     }
     mark_late(a, now_us);
@@ -487,7 +298,7 @@ static void tick(struct upstream_ask *a)
         if (a->resend_us && now_us >= a->resend_us && !resend(a, now_us))
             return;
     }
-    arm(a, now_us);
+    ask_arm(a, now_us);
 }
 
 static void timer_cb(struct ev_loop *loop, ev_timer *timer, int revents)
@@ -495,227 +306,6 @@ static void timer_cb(struct ev_loop *loop, ev_timer *timer, int revents)
     (void)loop;
     (void)revents;
     tick(timer->data);
-}
-
-/* ---- outcomes */
-
-static void count_reply(struct upstream *u, uint16_t rcode, uint64_t rtt_us)
-{
-    size_t bucket = 0;
-    for (uint64_t us = 1000; bucket < UPSTREAM_BUCKETS - 1 && rtt_us > us; us *= 2)
-        bucket++;
-    upstream_count(&u->count[COUNT_REPLIES]);
-    upstream_count(&u->rcode[rcode < UPSTREAM_RCODES - 1 ? rcode : UPSTREAM_RCODES - 1]);
-    upstream_count(&u->histogram[bucket]);
-}
-
-static bool is_failure(uint16_t rcode)
-{
-    return rcode == DNS_RCODE_SERVFAIL || rcode == DNS_RCODE_REFUSED ||
-           rcode == DNS_RCODE_FORMERR || rcode == DNS_RCODE_NOTIMP ||
-           rcode == DNS_RCODE_BADVERS;
-}
-
-/* Keeps the answer; the tries of the same upstream are of no more use. */
-static void save(struct upstream_ask *a, struct upstream_try *t)
-{
-    struct upstream *u = t->upstream;
-    size_t len = t->query.reply.len;
-    if (!a->saved && (a->saved = malloc(len))) {
-        memcpy(a->saved, t->query.octets, len);
-        a->saved_len = len;
-        a->saved_trust_ad = u->is->trust_ad;
-    }
-    for (struct upstream_try *next, *x = a->tries; x; x = next) {
-        next = x->next;
-        if (x->upstream == u) {
-            upstream_query_abandon(&x->query);
-            try_close(x);
-        }
-    }
-}
-
-/* False: the ask has ended. */
-static bool on_failure_answer(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
-{
-    save(a, t);
-    if (!a->saved)
-        return fail(a);
-    if (!a->tries && !a->failed_over) {
-        a->failed_over = true;
-        (void)send_next(a, now_us);
-    }
-    a->resend_us = 0;
-    return a->tries ? true : fail(a);
-}
-
-static bool on_reply(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
-{
-    struct upstream *u = t->upstream;
-    struct upstream_query *q = &t->query;
-    bool stream = t->over_tcp || u->is->transport != UPSTREAM_UDP;
-    uint64_t rtt_us = now_us > t->sent_us ? now_us - t->sent_us : 1;
-    if (q->other_case && t->over_tcp && u->is->transport == UPSTREAM_UDP)
-        u->mangles_case = true; /* a stream cannot be spoofed: the server is like that */
-    u->reply_us = now_us;
-    if (stream && !t->over_tcp)
-        connection_carried(u, q);
-    count_reply(u, q->reply.rcode, rtt_us);
-    watch_good(u, now_us, t->over_tcp || (stream && q->fresh) ? 0 : (uint32_t)rtt_us);
-    restore_case(a, q->octets);
-    if (q->plain && q->reply.rcode == DNS_RCODE_FORMERR)
-        u->plain_until_us = 0; /* it was not EDNS */
-    if (persists(a) && is_failure(q->reply.rcode))
-        return on_failure_answer(a, t, now_us);
-    for (const struct upstream_try *x = a->tries; x; x = x->next)
-        if (x->upstream != u)
-            upstream_health_at_least(&x->upstream->health, (uint32_t)(now_us - x->sent_us));
-    struct upstream_answer answer = {
-        .reply = &q->reply,
-        .trust_ad = u->is->trust_ad,
-        .ede = DNS_EDE_NONE,
-        .ede_text = "",
-    };
-    deliver(a, &answer);
-    return false;
-}
-
-static bool on_truncated(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
-{
-    struct upstream *u = t->upstream;
-    u->reply_us = now_us;
-    upstream_count(&u->count[COUNT_TRUNCATED]);
-    metrics_count(M_UPSTREAM_TRUNCATED);
-    watch_good(u, now_us, (uint32_t)(now_us - t->sent_us) + 1);
-    a->resend_us = 0;
-    (void)send_try(a, u, true, now_us);
-    try_close(t);
-    return go_on(a, now_us);
-}
-
-/* Like that from now on; the answer tells whether it was EDNS. */
-static bool on_no_edns(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
-{
-    struct upstream *u = t->upstream;
-    u->reply_us = now_us;
-    u->plain_until_us = now_us + PLAIN_US;
-    watch_good(u, now_us, 0);
-    (void)send_try(a, u, t->over_tcp, now_us);
-    try_close(t);
-    return go_on(a, now_us);
-}
-
-static bool on_refused(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
-{
-    struct upstream *u = t->upstream;
-    struct upstream_context *c = t->over_tcp ? u->tcp : u->main;
-    upstream_count(&u->count[COUNT_REFUSED]);
-    metrics_count(M_UPSTREAM_ERRORS);
-    if (!t->over_tcp && u->is->transport != UPSTREAM_UDP)
-        connection_lost(u, now_us);
-    if (upstream_context_certificate_failure(c))
-        upstream_context_renew(c); /* the CA file may be put right, too */
-    try_close(t);
-    blame(a, u, now_us, SIGN_REFUSED);
-    return go_on(a, now_us);
-}
-
-/* The connection ended with the query on it: no fault of the query, once more on a new one.
- * Further times as long as replies come in between (a server that closes after each answer). */
-static bool on_closed(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
-{
-    struct upstream *u = t->upstream;
-    bool over_tcp = t->over_tcp;
-    uint64_t replies = atomic_load_explicit(&u->count[COUNT_REPLIES], memory_order_relaxed);
-    bool again = a->free_retries == 0 || replies != t->replies_before;
-    upstream_count(&u->count[COUNT_CLOSED]);
-    metrics_count(M_UPSTREAM_ERRORS);
-    if (!over_tcp)
-        connection_lost(u, now_us);
-    try_close(t);
-    if (again && a->free_retries < FREE_RETRIES_MAX) {
-        a->free_retries++;
-        if (send_try(a, u, over_tcp, now_us))
-            return true;
-    }
-    blame(a, u, now_us, SIGN_CLOSED);
-    return go_on(a, now_us);
-}
-
-void ask_on_outcome(void *set, struct upstream_query *q)
-{
-    (void)set;
-    struct upstream_try *t = (struct upstream_try *)q;
-    struct upstream_ask *a = t->ask;
-    struct upstream *u = t->upstream;
-    uint64_t now_us = clock_now_us();
-    bool open = true;
-    switch (q->outcome) {
-    case OUTCOME_REPLY:
-        open = on_reply(a, t, now_us);
-        break;
-    case OUTCOME_TRUNCATED:
-        open = on_truncated(a, t, now_us);
-        break;
-    case OUTCOME_NO_EDNS:
-        open = on_no_edns(a, t, now_us);
-        break;
-    case OUTCOME_BAD:
-        upstream_count(&t->upstream->count[COUNT_BAD]);
-        metrics_count(M_UPSTREAM_BAD);
-        blame(a, t->upstream, now_us, SIGN_BAD);
-        try_close(t);
-        open = go_on(a, now_us);
-        break;
-    case OUTCOME_TIMEOUT:
-        if (!t->timed_out)
-            time_out(a, t, now_us);
-        try_close(t);
-        open = go_on(a, now_us);
-        break;
-    case OUTCOME_REFUSED:
-        open = on_refused(a, t, now_us);
-        break;
-    case OUTCOME_CLOSED:
-        open = on_closed(a, t, now_us);
-        break;
-    case OUTCOME_LOCAL:
-        a->only_local = true;
-        try_close(t);
-        open = go_on(a, now_us);
-        break;
-    }
-    if (open)
-        arm(a, now_us);
-    send_next_in_line(u);
-}
-
-void ask_on_bad_datagram(void *set, struct upstream_query *q)
-{
-    (void)set;
-    struct upstream_try *t = (struct upstream_try *)q;
-    struct upstream_ask *a = t->ask;
-    upstream_count(&t->upstream->count[COUNT_BAD]);
-    metrics_count(M_UPSTREAM_BAD);
-    if (t->bad)
-        return;
-    /* One sign a try, however many come. The right reply may still follow; meanwhile ask
-     * another. */
-    t->bad = t->late = true;
-    uint64_t now_us = clock_now_us();
-    blame(a, t->upstream, now_us, SIGN_BAD);
-    if (a->hedge_us)
-        a->hedge_us = now_us;
-    arm(a, now_us);
-}
-
-void ask_on_late(void *set, void *upstream)
-{
-    (void)set;
-    struct upstream *u = upstream;
-    u->reply_us = clock_now_us();
-    watch_good(u, u->reply_us, 0);
-    send_next_in_line(u);
 }
 
 /* ---- the beginning */
@@ -764,7 +354,7 @@ ask_start(struct upstream_set *s, enum ask_kind kind, const struct upstream_ques
     a->round_end_us = now_us + c->upstream_timeout_ms * 1000ULL;
     ev_init(&a->timer, timer_cb);
     a->timer.data = a;
-    if (send_next(a, now_us)) {
+    if (ask_send_next(a, now_us)) {
         /* under way */
     } else if (resolve_pending(a->roster, candidates)) {
         a->resend_us = now_us + PAUSE_US;
@@ -772,7 +362,7 @@ ask_start(struct upstream_set *s, enum ask_kind kind, const struct upstream_ques
         a->hopeless = true;
         a->deadline_us = now_us;
     }
-    arm(a, now_us);
+    ask_arm(a, now_us);
     return a;
 }
 

@@ -27,17 +27,16 @@
 #include "dns/edns.h"
 #include "dns/name.h"
 #include "upstream.h"
+#include "upstream_getdns.h"
 #include "upstream_loop.h"
 #include "upstream_mem.h"
 
 enum {
-    IDLE_MS = 30000, /* an idle connection is kept this long, or what the server says */
-    GETDNS_TIMEOUT_MS = 10000, /* UDP: never reached, whoever asks cancels before */
-    RETIRED_MAX = 16,          /* old contexts still waiting for replies */
-    RETIRED_MS = 15000,        /* nothing is waited for this long */
-    PARKED_MAX = 32,           /* queries a context may have waiting for descriptors */
-    RESERVE = 4,               /* descriptors given up when there are no others */
-    RESERVE_S = 1,             /* and taken again so much later */
+    RETIRED_MAX = 16,   /* old contexts still waiting for replies */
+    RETIRED_MS = 15000, /* nothing is waited for this long */
+    PARKED_MAX = 32,    /* queries a context may have waiting for descriptors */
+    RESERVE = 4,        /* descriptors given up when there are no others */
+    RESERVE_S = 1,      /* and taken again so much later */
     REASON_SIZE = 128,
 };
 
@@ -100,61 +99,6 @@ void upstream_unlock(void)
 
 /* ---- what came back */
 
-/* The question of a message that may be no more than that. */
-static bool question_fits(const struct upstream_query *q, const uint8_t *msg, size_t len)
-{
-    size_t end = DNS_HEADER_SIZE + q->qname_len;
-    return len >= end + 4 && dns_read16(msg + 4) == 1 &&
-           name_wire_len(msg + DNS_HEADER_SIZE, len - DNS_HEADER_SIZE) == q->qname_len &&
-           name_equal(msg + DNS_HEADER_SIZE, q->qname_len, q->qname, q->qname_len) &&
-           dns_read16(msg + end) == q->qtype && dns_read16(msg + end + 2) == DNS_CLASS_IN;
-}
-
-/* RFC 7871 7.3: a reply that is made for another subnet is not ours. */
-static bool subnet_fits(const struct upstream_query *q, const struct dns_reply *r)
-{
-    size_t len;
-    const uint8_t *data = q->subnet && r->has_opt
-                              ? edns_option(r->options, r->options_len, DNS_OPTION_ECS, &len)
-                              : NULL;
-    struct ecs got;
-    if (!data)
-        return true;
-    return ecs_parse(&got, data, len) && ecs_equal(&got, q->subnet);
-}
-
-/* FORMERR without records, OPT among them, and often without the question (RFC 6891 7). */
-static bool knows_no_edns(const struct upstream_query *q, const uint8_t *msg, size_t len)
-{
-    return !q->plain && (msg[3] & DNS_RCODE) == DNS_RCODE_FORMERR && dns_read32(msg + 6) == 0 &&
-           dns_read16(msg + 10) == 0 &&
-           (len == DNS_HEADER_SIZE ? dns_read16(msg + 4) == 0 : question_fits(q, msg, len));
-}
-
-/* Sets the outcome to what this message is to q. */
-static void judge(struct upstream_query *q, uint8_t *msg, size_t len, bool datagram)
-{
-    q->outcome = OUTCOME_BAD;
-    q->octets = msg;
-    if (len < DNS_HEADER_SIZE)
-        return;
-    uint16_t flags = dns_read16(msg + 2);
-    if (!(flags & DNS_QR) || flags & DNS_OPCODE)
-        return;
-    if (knows_no_edns(q, msg, len)) {
-        q->outcome = OUTCOME_NO_EDNS;
-        return;
-    }
-    if (!question_fits(q, msg, len))
-        return;
-    size_t limit = q->plain ? DNS_UDP_CLASSIC : DNS_UDP_SIZE;
-    q->other_case = memcmp(msg + DNS_HEADER_SIZE, q->qname, q->qname_len) != 0;
-    if (datagram && (flags & DNS_TC || len > limit || (q->other_case && q->exact_case)))
-        q->outcome = OUTCOME_TRUNCATED;
-    else if (!(flags & DNS_TC) && reply_parse(&q->reply, msg, len) && subnet_fits(q, &q->reply))
-        q->outcome = OUTCOME_REPLY;
-}
-
 static void judge_dict(struct upstream_query *q)
 {
     getdns_list *list;
@@ -162,7 +106,7 @@ static void judge_dict(struct upstream_query *q)
     q->outcome = OUTCOME_BAD;
     if (getdns_dict_get_list(q->dict, "replies_full", &list) == GETDNS_RETURN_GOOD &&
         getdns_list_get_bindata(list, 0, &wire) == GETDNS_RETURN_GOOD)
-        judge(q, wire->data, wire->size, false);
+        upstream_judge(q, wire->data, wire->size, false);
 }
 
 /* ---- delivery */
@@ -302,7 +246,7 @@ static enum upstream_datagram on_datagram(struct upstream_loop *l, void *query, 
         finish(e, q, OUTCOME_REFUSED);
         return DATAGRAM_GONE;
     }
-    judge(q, e->rx, (size_t)n, true);
+    upstream_judge(q, e->rx, (size_t)n, true);
     if (q->outcome == OUTCOME_TRUNCATED &&
         ((size_t)n > sizeof e->rx || !reply_parse(&q->reply, e->rx, (size_t)n))) {
         /* Cut where it may be: nothing for getdns. That its ID is not looked at does no harm, a
@@ -365,97 +309,6 @@ log_cb(void *arg, uint64_t systems, getdns_loglevel_type level, const char *fmt,
 
 /* ---- making a getdns context */
 
-static getdns_dict *pin_dict(const uint8_t pin[32])
-{
-    getdns_bindata digest = {6, (uint8_t *)(uintptr_t) "sha256"};
-    getdns_bindata value = {32, (uint8_t *)(uintptr_t)pin};
-    getdns_dict *d = getdns_dict_create();
-    if (d && !getdns_dict_set_bindata(d, "digest", &digest) &&
-        !getdns_dict_set_bindata(d, "value", &value))
-        return d;
-    getdns_dict_destroy(d);
-    return NULL;
-}
-
-static bool set_pins(getdns_dict *d, const struct upstream_target *t)
-{
-    getdns_list *list = getdns_list_create();
-    bool ok = list != NULL;
-    for (size_t i = 0; ok && i < t->n_pins; i++) {
-        getdns_dict *pin = pin_dict(t->pins[i]);
-        ok = pin && !getdns_list_set_dict(list, i, pin);
-        getdns_dict_destroy(pin);
-    }
-    ok = ok && !getdns_dict_set_list(d, "tls_pubkey_pinset", list);
-    getdns_list_destroy(list);
-    return ok;
-}
-
-static bool set_text(getdns_dict *d, const char *key, const char *text)
-{
-    getdns_bindata b = {strlen(text), (uint8_t *)(uintptr_t)text};
-    return getdns_dict_set_bindata(d, key, &b) == GETDNS_RETURN_GOOD;
-}
-
-/* The upstream as getdns wants it, in a list of one. */
-static getdns_list *upstream_list(const struct upstream_target *t)
-{
-    getdns_bindata address = {addr_ip_len(t->addr.family), (uint8_t *)(uintptr_t)t->addr.ip};
-    getdns_list *list = getdns_list_create();
-    getdns_dict *d = getdns_dict_create();
-    char scope[16];
-    snprintf(scope, sizeof scope, "%u", (unsigned)t->addr.scope_id);
-    bool ok = list && d && !getdns_dict_set_bindata(d, "address_data", &address) &&
-              !getdns_dict_set_int(d, "port", t->addr.port) &&
-              !getdns_dict_set_int(d, "tls_port", t->addr.port);
-    if (t->addr.scope_id)
-        ok = ok && set_text(d, "scope_id", scope);
-    if (t->transport == UPSTREAM_TLS && t->tls_name)
-        ok = ok && set_text(d, "tls_auth_name", t->tls_name);
-    if (t->transport == UPSTREAM_TLS && t->n_pins)
-        ok = ok && set_pins(d, t);
-    ok = ok && !getdns_list_set_dict(list, 0, d);
-    getdns_dict_destroy(d);
-    if (ok)
-        return list;
-    getdns_list_destroy(list);
-    return NULL;
-}
-
-static bool set_upstream(struct upstream_generation *g)
-{
-    getdns_list *list = upstream_list(&g->context->target);
-    bool ok = list && !getdns_context_set_upstream_recursive_servers(g->getdns, list);
-    getdns_list_destroy(list);
-    return ok;
-}
-
-static bool set_up(struct upstream_generation *g)
-{
-    static const getdns_transport_list_t transports[] = {
-        [UPSTREAM_UDP] = GETDNS_TRANSPORT_UDP,
-        [UPSTREAM_TCP] = GETDNS_TRANSPORT_TCP,
-        [UPSTREAM_TLS] = GETDNS_TRANSPORT_TLS,
-    };
-    const struct upstream_target *t = &g->context->target;
-    getdns_context *c = g->getdns;
-    getdns_namespace_t dns = GETDNS_NAMESPACE_DNS;
-    getdns_transport_list_t transport = transports[t->transport];
-    return !getdns_context_set_resolution_type(c, GETDNS_RESOLUTION_STUB) &&
-           !getdns_context_set_namespaces(c, 1, &dns) &&
-           !getdns_context_set_append_name(c, GETDNS_APPEND_NAME_NEVER) &&
-           !getdns_context_set_dns_transport_list(c, 1, &transport) &&
-           !getdns_context_set_edns_maximum_udp_payload_size(c, DNS_UDP_SIZE) &&
-           !getdns_context_set_timeout(c, GETDNS_TIMEOUT_MS) &&
-           !getdns_context_set_logfunc(c, g, GETDNS_LOG_UPSTREAM_STATS, GETDNS_LOG_ERR,
-                                       log_cb) &&
-           set_upstream(g) && !getdns_context_set_idle_timeout(c, IDLE_MS) &&
-           (t->transport != UPSTREAM_TLS ||
-            (!getdns_context_set_tls_authentication(c, GETDNS_AUTHENTICATION_REQUIRED) &&
-             (!t->ca || !getdns_context_set_tls_ca_file(c, t->ca)))) &&
-           !getdns_context_set_eventloop(c, &g->loop.base);
-}
-
 static void generation_destroy(struct upstream_generation *g)
 {
     if (g->getdns) {
@@ -478,14 +331,15 @@ static struct upstream_generation *generation_create(struct upstream_context *c)
         return NULL;
     upstream_loop_init(&g->loop, c->engine->loop, c->target.transport != UPSTREAM_UDP, &hooks);
     g->loop.peer_len = addr_to_sockaddr(&c->target.addr, &g->loop.peer);
-    g->loop.idle_ms = IDLE_MS;
+    g->loop.idle_ms = GETDNS_IDLE_MS;
     g->engine = c->engine;
     g->context = c;
     upstream_lock();
     getdns_return_t r = getdns_context_create_with_extended_memory_functions(
         &g->getdns, 0, c->engine->mem, upstream_mem_malloc, upstream_mem_realloc,
         upstream_mem_free);
-    bool ok = r == GETDNS_RETURN_GOOD && set_up(g);
+    bool ok = r == GETDNS_RETURN_GOOD &&
+              upstream_getdns_set_up(g->getdns, &c->target, &g->loop.base, log_cb, g);
     upstream_unlock();
     if (ok)
         return g;
@@ -548,7 +402,7 @@ static bool make_ready(struct upstream_context *c)
     if (!g->stale && !c->renew && !stuck)
         return true;
     if (g->loop.in_flight == 0 && !c->renew) {
-        g->stale = !set_upstream(g);
+        g->stale = !upstream_getdns_set_upstream(g->getdns, &c->target);
         return !g->stale;
     }
     if (c->engine->n_retired >= RETIRED_MAX)
@@ -735,33 +589,6 @@ const char *upstream_context_certificate_failure(const struct upstream_context *
     return c->generation->certificate[0] ? c->generation->certificate : NULL;
 }
 
-enum extensions { USUAL, WITH_SUBNET, PLAIN };
-
-static getdns_dict *make_extensions(enum extensions kind)
-{
-    static uint8_t none[4];
-    getdns_bindata data = {sizeof none, none};
-    getdns_dict *d = getdns_dict_create();
-    if (!d)
-        return NULL;
-    getdns_return_t r = getdns_dict_set_int(d, "/header/rd", 1);
-    r |= getdns_dict_set_int(d, "/header/ad", 1);
-    r |= getdns_dict_set_int(d, "/header/cd", 0);
-    r |= getdns_dict_set_int(d, "/add_opt_parameters/do_bit", 0);
-    if (kind == PLAIN) /* the size that stands for no OPT */
-        r |= getdns_dict_set_int(d, "/add_opt_parameters/maximum_udp_payload_size",
-                                 DNS_UDP_CLASSIC);
-    if (kind == WITH_SUBNET) {
-        r |=
-            getdns_dict_set_int(d, "/add_opt_parameters/options/0/option_code", DNS_OPTION_ECS);
-        r |= getdns_dict_set_bindata(d, "/add_opt_parameters/options/0/option_data", &data);
-    }
-    if (r == GETDNS_RETURN_GOOD)
-        return d;
-    getdns_dict_destroy(d);
-    return NULL;
-}
-
 struct upstream_engine *upstream_engine_create(struct ev_loop *loop,
                                                const struct upstream_engine_hooks *hooks,
                                                void *arg)
@@ -780,9 +607,9 @@ struct upstream_engine *upstream_engine_create(struct ev_loop *loop,
     for (size_t i = 0; i < RESERVE; i++)
         e->reserve[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     e->mem = upstream_mem_create();
-    e->usual = make_extensions(USUAL);
-    e->with_subnet = make_extensions(WITH_SUBNET);
-    e->plain = make_extensions(PLAIN);
+    e->usual = upstream_getdns_extensions(EXTENSIONS_USUAL);
+    e->with_subnet = upstream_getdns_extensions(EXTENSIONS_SUBNET);
+    e->plain = upstream_getdns_extensions(EXTENSIONS_PLAIN);
     if (e->mem && e->usual && e->with_subnet && e->plain)
         return e;
     upstream_engine_destroy(e);

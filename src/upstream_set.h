@@ -56,7 +56,7 @@ struct upstream {
     uint64_t reply_us;    /* the last good reply */
     uint64_t reset_us;    /* when the stream was last given up */
     uint64_t measured_us; /* when its response time was last looked for */
-    /* A server that takes one query a connection: see upstream_ask.c. */
+    /* A server that takes one query a connection: see upstream_line.c. */
     bool one_by_one;
     unsigned replies_since_end, lost_at_end;
     uint64_t end_us;
@@ -163,6 +163,42 @@ struct upstream_ask *
 ask_start(struct upstream_set *s, enum ask_kind kind, const struct upstream_question *q,
           uint64_t candidates,
           void (*on_answer)(void *arg, const struct upstream_answer *answer), void *arg);
+/* Asks that try one upstream after the other, as against those about a single one. */
+bool ask_persists(const struct upstream_ask *a);
+/* Ends the ask: with an answer, or without one but for what was saved. ask_fail() is always
+ * false. */
+void ask_deliver(struct upstream_ask *a, const struct upstream_answer *answer);
+bool ask_fail(struct upstream_ask *a);
+/* The question as it was asked: 0x20 was our own affair. */
+void ask_restore_case(const struct upstream_ask *a, uint8_t *octets);
+/* A sign against u, and the reason should the ask fail. */
+void ask_blame(struct upstream_ask *a, struct upstream *u, uint64_t now_us,
+               enum health_sign sign);
+/* Asks the next candidate that was not asked in this round; false: there is none. */
+bool ask_send_next(struct upstream_ask *a, uint64_t now_us);
+/* Asks on when nobody is asked at the moment, at once or after a pause. False: the ask has
+ * ended. */
+bool ask_go_on(struct upstream_ask *a, uint64_t now_us);
+/* Sets the timer to what comes next. */
+void ask_arm(struct upstream_ask *a, uint64_t now_us);
+/* The try had its time. */
+void ask_time_out(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us);
+
+/* upstream_try.c: false when it cannot be made (memory, or too many). */
+bool try_send(struct upstream_ask *a, struct upstream *u, bool over_tcp, uint64_t now_us);
+/* Nothing of it is under way any more. */
+void try_close(struct upstream_try *t);
+/* No answer: gives up the connection when nothing at all came over it since. */
+void try_doubt_connection(struct upstream_try *t, uint64_t now_us);
+
+/* upstream_line.c: servers that take one query a connection. */
+void line_wait(struct upstream_try *t);
+void line_leave(struct upstream_try *t);
+void line_send_next(struct upstream *u);
+void line_carried(struct upstream *u, const struct upstream_query *q);
+void line_lost(struct upstream *u, uint64_t now_us);
+
+/* upstream_outcome.c: hooks of the engine. */
 void ask_on_outcome(void *set, struct upstream_query *q);
 void ask_on_bad_datagram(void *set, struct upstream_query *q);
 void ask_on_late(void *set, void *upstream);
