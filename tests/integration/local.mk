@@ -10,6 +10,7 @@ EXTRA_DIST += tests/integration/run.sh \
 	tests/integration/wire.py \
 	tests/integration/zone.py \
 	tests/integration/test_answers.py \
+	tests/integration/test_certificates.py \
 	tests/integration/test_compare.py \
 	tests/integration/test_config.py \
 	tests/integration/test_doh.py \
