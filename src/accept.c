@@ -81,23 +81,6 @@ static bool copy_record(struct dns_builder *b, const struct dns_reply *reply,
                     rdata_len);
 }
 
-/* RFC 2308 2: NXDOMAIN, or NOERROR without a record of the type asked. */
-static bool is_negative(const struct dns_reply *reply)
-{
-    struct dns_walk w;
-    struct dns_rr rr;
-
-    if (reply->rcode == DNS_RCODE_NXDOMAIN)
-        return true;
-    if (reply->rcode != DNS_RCODE_NOERROR)
-        return false;
-    walk_start(&w, reply);
-    while (walk_next(&w, &rr) && rr.section == DNS_ANSWER)
-        if (rr.type == reply->qtype)
-            return false;
-    return true;
-}
-
 /* The names that the answer is about: the qname and what its aliases lead to. */
 struct chain {
     size_t n;
@@ -168,6 +151,23 @@ static bool stray(const struct chain *c, const struct dns_reply *reply, const st
     return true;
 }
 
+/* RFC 2308 2: NXDOMAIN, or NOERROR without a record of the type asked that is passed on. */
+static bool is_negative(const struct dns_reply *reply, const struct chain *chain)
+{
+    struct dns_walk w;
+    struct dns_rr rr;
+
+    if (reply->rcode == DNS_RCODE_NXDOMAIN)
+        return true;
+    if (reply->rcode != DNS_RCODE_NOERROR)
+        return false;
+    walk_start(&w, reply);
+    while (walk_next(&w, &rr) && rr.section == DNS_ANSWER)
+        if (rr.type == reply->qtype && !stray(chain, reply, &rr))
+            return false;
+    return true;
+}
+
 static bool rewrite(struct accepted *out, uint8_t *buf, size_t size,
                     const struct dns_reply *reply, const struct cache_key *key,
                     const struct config *config, struct ttls *t)
@@ -179,6 +179,7 @@ static bool rewrite(struct accepted *out, uint8_t *buf, size_t size,
     struct chain chain;
 
     chain_follow(&chain, reply);
+    out->negative = is_negative(reply, &chain);
     if (!build_start(&b, buf, size, 0, flags, reply->qname, reply->qname_len, reply->qtype,
                      DNS_CLASS_IN))
         return false;
@@ -216,12 +217,16 @@ static void take_error(struct accepted *out, const struct dns_reply *reply)
     if (!data || len < 2)
         return;
     out->ede = dns_read16(data);
-    len = len - 2 < sizeof out->ede_text - 1 ? len - 2 : sizeof out->ede_text - 1;
-    memcpy(out->ede_text, data + 2, len);
+    data += 2;
+    len -= 2;
+    if (len > sizeof out->ede_text - 1) {
+        len = sizeof out->ede_text - 1;
+        /* Not within a character of UTF-8 (RFC 8914 2): what is cut begins with a whole one. */
+        while (len > 0 && (data[len] & 0xc0) == 0x80)
+            len--;
+    }
+    memcpy(out->ede_text, data, len);
     out->ede_text[len] = '\0';
-    /* Cutting may have split a character of UTF-8 (RFC 8914 2). */
-    while (len > 0 && len == sizeof out->ede_text - 1 && (out->ede_text[len - 1] & 0x80))
-        out->ede_text[--len] = '\0';
 }
 
 static void decide_life(struct accepted *out, const struct ttls *t, const struct config *config)
@@ -251,7 +256,6 @@ bool accept_reply(struct accepted *out, uint8_t *buf, size_t size,
     *out = (struct accepted){
         .rcode = reply->rcode,
         .failure = reply->rcode != DNS_RCODE_NOERROR && reply->rcode != DNS_RCODE_NXDOMAIN,
-        .negative = is_negative(reply),
         .authentic = reply->flags & DNS_AD,
     };
     /* What we asked was well formed: that upstream did not think so is its failure. RCODEs

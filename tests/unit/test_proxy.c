@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <ev.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -702,6 +703,47 @@ static void test_strays(void **state)
     assert_true(answer(0, 0, r, 4, -1));
     assert_int_equal(f->c->reply.count[DNS_ANSWER], 3);
     assert_int_equal(f->c->msg[f->c->reply.section[DNS_AUTHORITY] - 1], 2);
+    /* Nothing else: no data, and without SOA nothing to keep. */
+    ASK(f, "four.test", RR_A);
+    assert_true(answer(1, 0, &r[1], 1, -1));
+    assert_int_equal(f->c->reply.count[DNS_ANSWER], 0);
+    assert_int_equal(f->c->max_age_s, 0);
+    ASK(f, "four.test", RR_A);
+    assert_int_equal(fake_n_asks, 3);
+}
+
+/* Upstream's words are cut between characters. */
+static void test_error_text(void **state)
+{
+    struct fixture *f = *state;
+    static const char euro[] = "\xe2\x82\xac";
+
+    for (size_t head = 58; head <= 64; head++) {
+        uint8_t msg[512], data[2 + 80] = {0, DNS_EDE_BLOCKED};
+        struct dns_builder b;
+        uint8_t *opt;
+        const uint8_t *got;
+        size_t len, i = fake_n_asks;
+        char name[32];
+
+        snprintf(name, sizeof name, "x%zu.test", head);
+        ASK(f, name, RR_A, .opt = true);
+        build_start(&b, msg, sizeof msg, 77, DNS_QR | DNS_RA | DNS_RCODE_NXDOMAIN,
+                    fake_asks[i].qname, fake_asks[i].qname_len, RR_A, DNS_CLASS_IN);
+        opt = msg + build_finish(&b);
+        memset(data + 2, 'x', head);
+        memcpy(data + 2 + head, euro, 3);
+        edns_write(opt, 1232, 0, 0);
+        len = (size_t)(edns_add(opt, opt + DNS_OPT_FIXED, msg + sizeof msg, DNS_OPTION_EDE,
+                                data, 2 + head + 3) -
+                       msg);
+        msg[11] = 1;
+        assert_true(fake_reply(i, msg, len, true));
+        got = edns_option(f->c->reply.options, f->c->reply.options_len, DNS_OPTION_EDE, &len);
+        assert_non_null(got);
+        assert_int_equal(len, 2 + (head + 3 <= 63 ? head + 3 : head <= 63 ? head : 63));
+        assert_memory_equal(got, data, len);
+    }
 }
 
 /* A reply about another subnet is dropped, not cached (RFC 7871 11.2). */
@@ -808,6 +850,7 @@ int main(void)
         T(test_subnet_modes),
         T(test_subnets_apart),
         T(test_strays),
+        T(test_error_text),
         T(test_wrong_subnet),
         T(test_padding),
         T(test_loop),
