@@ -18,7 +18,7 @@ cd "$(dirname "$0")"
 build_packages='build-essential autoconf automake pkg-config libnghttp2-dev libssl-dev libev-dev
     libgetdns-dev libyaml-dev libjansson-dev libldns-dev libsystemd-dev libseccomp-dev'
 run_packages='openssl ca-certificates curl knot-dnsutils'
-test_packages='libcmocka-dev nsd unbound knot-dnsutils bind9-dnsutils curl dnsperf
+test_packages='libcmocka-dev nsd unbound nginx haproxy knot-dnsutils bind9-dnsutils curl dnsperf
     nghttp2-client python3 python3-pytest python3-h2 python3-hpack python3-hyperframe
     python3-dnspython openssl procps valgrind clang libclang-rt-14-dev'
 
@@ -79,7 +79,7 @@ release_services() {
     command -v systemctl >/dev/null 2>&1 || return 0
     for package in "$@"; do
         case $package in
-        nsd) as_root systemctl disable nsd >/dev/null 2>&1 || : ;;
+        nsd | nginx | haproxy) as_root systemctl disable "$package" >/dev/null 2>&1 || : ;;
         unbound)
             as_root systemctl disable unbound unbound-resolvconf >/dev/null 2>&1 || :
             ;;

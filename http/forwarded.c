@@ -67,21 +67,26 @@ void forwarded_x(struct forwarded *f, const char *value, size_t len, const struc
     }
 }
 
-/* Length up to the next `,` (or `;`, when pairs) outside quotes. */
-static size_t element_len(const char *p, const char *end, bool pairs)
+/* Length up to the next `,` (or `;`, when pairs) outside quotes. A quote that nobody closes is
+ * none, from here to the end of the line (*quotes becomes false): else who writes one into a
+ * field that a proxy makes longer would hide what the proxy says. */
+static size_t element_len(const char *p, const char *end, bool pairs, bool *quotes)
 {
-    const char *start = p;
+    const char *at = p;
     bool quoted = false;
 
-    for (; p < end; p++) {
-        if (*p == '"')
+    for (; at < end; at++) {
+        if (*at == '"' && *quotes)
             quoted = !quoted;
-        else if (quoted && *p == '\\' && p + 1 < end)
-            p++;
-        else if (!quoted && (*p == ',' || (pairs && *p == ';')))
+        else if (quoted && *at == '\\' && at + 1 < end)
+            at++;
+        else if (!quoted && (*at == ',' || (pairs && *at == ';')))
             break;
     }
-    return (size_t)(p - start);
+    if (!quoted)
+        return (size_t)(at - p);
+    *quotes = false;
+    return element_len(p, end, pairs, quotes);
 }
 
 /* The hop of one forwarded-element (RFC 7239 4): its `for` parameter, quoted or a token. */
@@ -90,10 +95,11 @@ static void element(struct addr *found, const char *p, const char *end,
 {
     const char *text = "";
     size_t n = 0;
+    bool quotes = true;
 
     while (p < end) {
         const char *pair = p;
-        size_t pair_len = element_len(p, end, true);
+        size_t pair_len = element_len(p, end, true, &quotes);
 
         p += pair_len + 1;
         trim(&pair, &pair_len);
@@ -113,10 +119,11 @@ void forwarded_std(struct forwarded *f, const char *value, size_t len,
                    const struct cidr *trusted, size_t n_trusted)
 {
     const char *end = value + len;
+    bool quotes = true;
 
     for (const char *p = value; p <= end;) {
         const char *text = p;
-        size_t n = element_len(p, end, false);
+        size_t n = element_len(p, end, false, &quotes);
 
         p += n + 1;
         trim(&text, &n);

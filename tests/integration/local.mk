@@ -5,11 +5,13 @@ EXTRA_DIST += tests/integration/run.sh \
 	tests/integration/clients.py \
 	tests/integration/conftest.py \
 	tests/integration/load.py \
+	tests/integration/proxies.py \
 	tests/integration/scripted.py \
 	tests/integration/servers.py \
 	tests/integration/wire.py \
 	tests/integration/zone.py \
 	tests/integration/test_answers.py \
+	tests/integration/test_behind_proxies.py \
 	tests/integration/test_certificates.py \
 	tests/integration/test_compare.py \
 	tests/integration/test_config.py \

@@ -11,7 +11,7 @@ done
 PATH=$PATH:/usr/sbin:/sbin
 export PATH
 for pair in nsd:nsd unbound:unbound kdig:knot-dnsutils dig:bind9-dnsutils curl:curl \
-	dnsperf:dnsperf h2load:nghttp2-client openssl:openssl; do
+	dnsperf:dnsperf h2load:nghttp2-client openssl:openssl nginx:nginx haproxy:haproxy; do
 	command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
 if [ -n "$missing" ]; then

@@ -105,6 +105,13 @@ static void forwarded(void **state)
     check("F:for=\"", "127.0.0.1");
     check("F:;;,;", "127.0.0.1");
     check("F:host=\"a,for=192.0.2.9;b\";for=192.0.2.1", "192.0.2.1");
+    /* a quote that is left open does not hide what comes behind it */
+    check("F:for=\"192.0.2.9, for=192.0.2.1", "192.0.2.1");
+    check("F:for=\"192.0.2.9, for=\"[2001:db8::1]\"", "2001:db8::1");
+    check("F:for=\"192.0.2.9\\, for=\"[2001:db8::1]\";proto=https", "2001:db8::1");
+    check("F:a=\", for=\"[2001:db8::1]\", for=\"10.0.0.2:80\"", "2001:db8::1");
+    check("F:a=\"\\\",b=\"\\\", for=192.0.2.1;proto=https", "192.0.2.1");
+    check("F:a=\";for=192.0.2.1", "192.0.2.1");
     /* only without X-Forwarded-For */
     check("F:for=127.0.0.1|192.0.2.1", "192.0.2.1");
     check("192.0.2.1|F:for=10.0.0.1", "192.0.2.1");
