@@ -57,9 +57,11 @@ void measure_batch(struct measure_batches *b, uint64_t ns, size_t operations)
         b->ns[b->n++] = (double)ns / (double)operations;
 }
 
-double measure_batches_median(struct measure_batches *b)
+double measure_batches_median(struct measure_batches *b, double *p10)
 {
     double median = measure_median(b->ns, b->n);
+    if (p10 != NULL)
+        *p10 = b->n > 0 ? b->ns[b->n / 10] : 0;
     b->n = 0;
     return median;
 }
