@@ -73,10 +73,12 @@ bool upstream_connectable(struct upstream *u)
         .n_pins = u->is->n_pins,
         .user = u,
     };
-    upstream_context_destroy(u->main);
-    upstream_context_destroy(u->tcp);
-    u->tcp = NULL;
+    struct upstream_context *old_main = u->main, *old_tcp = u->tcp;
     u->main = upstream_context_create(u->set->engine, &target);
+    u->tcp = NULL;
+    /* Now, for what hangs in the old ones ends here, and is asked again of the new one. */
+    upstream_context_destroy(old_main);
+    upstream_context_destroy(old_tcp);
     return u->main != NULL;
 }
 
@@ -99,7 +101,7 @@ static struct upstream *upstream_new(struct upstream_set *s, struct config *conf
     return NULL;
 }
 
-static bool contains(const struct roster *r, const struct upstream *u)
+bool roster_contains(const struct roster *r, const struct upstream *u)
 {
     for (size_t i = 0; i < r->all; i++)
         if (r->list[i] == u)
@@ -112,7 +114,7 @@ static struct upstream *carry_over(const struct roster *old, const struct roster
 {
     for (size_t i = 0; old && i < old->all; i++) {
         struct upstream *u = old->list[i];
-        if (same_upstream(u->is, is) && !contains(young, u)) {
+        if (same_upstream(u->is, is) && !roster_contains(young, u)) {
             u->refs++;
             return u;
         }

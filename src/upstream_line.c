@@ -35,7 +35,7 @@ void line_leave(struct upstream_try *t)
 void line_send_next(struct upstream *u)
 {
     struct upstream_try *t = u->waiting;
-    if (!t || upstream_context_in_flight(u->main))
+    if (!t || !u->main || upstream_context_in_flight(u->main))
         return;
     line_leave(t);
     t->sent_us = clock_now_us();

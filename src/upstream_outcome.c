@@ -125,7 +125,7 @@ static bool on_refused(struct upstream_ask *a, struct upstream_try *t, uint64_t 
     metrics_count(M_UPSTREAM_ERRORS);
     if (!t->over_tcp && u->is->transport != UPSTREAM_UDP)
         line_lost(u, now_us);
-    if (upstream_context_certificate_failure(c))
+    if (c && upstream_context_certificate_failure(c))
         upstream_context_renew(c); /* the CA file may be put right, too */
     try_close(t);
     ask_blame(a, u, now_us, SIGN_REFUSED);

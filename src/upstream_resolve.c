@@ -88,7 +88,8 @@ void resolve_start(struct upstream *u)
     uint8_t name[DNS_NAME_MAX];
     struct upstream_question q = {.qname = name,
                                   .qname_len = name_from_text(name, u->is->host)};
-    if (u->resolving)
+    /* The asks keep the present roster, not the one that u may be left in. */
+    if (u->resolving || !roster_contains(u->set->roster, u))
         return;
     uint64_t mask = q.qname_len ? helpers(u, q.qname, q.qname_len) : 0;
     u->n_found = 0;

@@ -155,6 +155,7 @@ static inline void upstream_count(_Atomic uint64_t *v)
 
 uint32_t upstream_set_random(struct upstream_set *s);
 void upstream_set_leave(struct upstream_set *s, struct roster *r);
+bool roster_contains(const struct roster *r, const struct upstream *u);
 /* Which upstreams a name belongs to: longest suffix wins. */
 uint64_t roster_candidates(const struct roster *r, const uint8_t *qname, size_t qname_len);
 

@@ -46,8 +46,10 @@ void try_doubt_connection(struct upstream_try *t, uint64_t now_us)
     bool stream = t->over_tcp || u->is->transport != UPSTREAM_UDP;
     if (!stream || u->reply_us >= t->sent_us || u->reset_us >= t->sent_us)
         return;
+    struct upstream_context *c = t->over_tcp ? u->tcp : u->main;
     u->reset_us = now_us;
-    upstream_context_reset(t->over_tcp ? u->tcp : u->main);
+    if (c) /* else the upstream has moved, and its old connection ends */
+        upstream_context_reset(c);
 }
 
 static void mix_case(struct upstream_set *s, uint8_t *name, size_t len)

@@ -758,6 +758,96 @@ static void host_names_are_found_by_others_and_again(void **state)
     fake_stop(f);
 }
 
+/* Its address changes while questions hang at the old one: they end, or go to the new one. */
+static void host_names_move_under_questions(void **state)
+{
+    enum { QUESTIONS = 150 };
+    static struct outcome o[QUESTIONS];
+    (void)state;
+    for (size_t t = 0; t < 2; t++) {
+        char yaml[1024];
+        struct client c;
+        unsigned open = 0;
+        struct fake *helper = fake_start(FAKE_UDP, 0), *f = fake_start(transports[t], 0);
+        fake_answer_loopback(helper, 1);
+        snprintf(yaml, sizeof yaml,
+                 "upstream: { timeout: 800ms, tries: 3, deadline: 800ms }\n"
+                 "upstreams:\n  - { address: \"dot.test:%u\", transport: %s, "
+                 "bootstrap: [\"127.0.0.1:%u\"] }\n",
+                 fake_port(f), t == 0 ? "udp" : "tcp", fake_port(helper));
+        client_open(&c, yaml);
+        expect_answer(&c, "a.example.");
+        fake_set(f, FAKE_SILENT);
+        fake_answer_loopback(helper, 2);
+        memset(o, 0, sizeof o);
+        for (size_t i = 0; i < QUESTIONS; i++) {
+            o[i].open = &open;
+            open++;
+            assert_non_null(client_ask(&c, &o[i], "b.example."));
+            client_run(&c, NULL, 20);
+        }
+        client_run(&c, &open, 3000);
+        assert_int_equal(open, 0);
+        fake_set(f, FAKE_OK);
+        fake_answer_loopback(helper, 1);
+        client_run(&c, NULL, 4000);
+        expect_answer(&c, "a.example.");
+        client_close(&c);
+        fake_stop(helper);
+        fake_stop(f);
+    }
+}
+
+/* One that a reload has left out lives on for the questions that still hang at it, and is gone
+ * with them: nothing is asked for it any more. */
+static void host_names_left_behind(void **state)
+{
+    enum { QUESTIONS = 150 };
+    static struct outcome o[QUESTIONS];
+    struct upstream_stats stats = {.down = false};
+    char yaml[1024];
+    struct client c;
+    unsigned open = 0;
+    struct fake *helper = fake_start(FAKE_UDP, 0), *f = fake_start(FAKE_UDP, 0);
+    (void)state;
+    fake_answer_loopback(helper, 1);
+    snprintf(yaml, sizeof yaml,
+             "upstream: { timeout: 800ms, tries: 3, deadline: 800ms }\n"
+             "upstreams:\n  - { address: \"127.0.0.1:%u\", domains: [test] }\n"
+             "  - { address: \"dot.test:%u\" }\n",
+             fake_port(helper), fake_port(f));
+    client_open(&c, yaml);
+    expect_answer(&c, "a.example.");
+    fake_set(f, FAKE_SILENT);
+    memset(o, 0, sizeof o);
+    for (size_t i = 0; i < QUESTIONS && !stats.down; i++) {
+        o[i].open = &open;
+        open++;
+        assert_non_null(client_ask(&c, &o[i], "b.example."));
+        client_run(&c, NULL, 20);
+        assert_true(upstream_stats(c.set, 1, &stats));
+    }
+    assert_true(stats.down);
+    assert_true(open > 0);
+    unsigned asked = fake_queries(helper);
+    snprintf(yaml, sizeof yaml,
+             "upstream: { timeout: 1500ms, tries: 1, deadline: 1500ms }\n"
+             "upstreams:\n  - { address: \"127.0.0.1:%u\" }\n",
+             fake_port(helper));
+    fake_set(helper, FAKE_SILENT);
+    struct config *config = client_config(yaml);
+    assert_true(upstream_reload(c.set, config));
+    config_unref(c.config);
+    c.config = config;
+    client_run(&c, &open, 3000);
+    assert_int_equal(open, 0);
+    client_run(&c, NULL, 2000);
+    assert_int_equal(fake_queries(helper), asked);
+    client_close(&c);
+    fake_stop(helper);
+    fake_stop(f);
+}
+
 /* ---- workers */
 
 static void *worker(void *arg)
@@ -837,6 +927,8 @@ int main(void)
         cmocka_unit_test(first_question_after_an_idle_close),
         cmocka_unit_test(host_names_are_found_by_bootstrap),
         cmocka_unit_test(host_names_are_found_by_others_and_again),
+        cmocka_unit_test(host_names_move_under_questions),
+        cmocka_unit_test(host_names_left_behind),
         cmocka_unit_test(workers_do_not_meet),
     };
     signal(SIGPIPE, SIG_IGN);
