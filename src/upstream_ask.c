@@ -84,6 +84,15 @@ static bool deliver_saved(struct upstream_ask *a)
     return true;
 }
 
+/* Whoever left a question without an answer is looked at, so that what was kept of the failure
+ * can be forgotten as soon as it is back. */
+static void doubt_troubled(struct upstream_ask *a)
+{
+    for (size_t i = 0; i < a->roster->n; i++)
+        if (a->troubled >> i & 1)
+            watch_doubt(a->roster->list[i], clock_now_us());
+}
+
 /* Always false: the ask is no more. */
 bool ask_fail(struct upstream_ask *a)
 {
@@ -106,6 +115,8 @@ bool ask_fail(struct upstream_ask *a)
     } else if (!a->candidates) {
         answer.ede_text = "no upstream for this name";
     }
+    if (ask_persists(a) && a->any_sign && answer.network_failure)
+        doubt_troubled(a);
     ask_deliver(a, &answer);
     return false;
 }
@@ -116,6 +127,9 @@ void ask_blame(struct upstream_ask *a, struct upstream *u, uint64_t now_us,
     a->any_sign = true;
     a->sign = sign;
     a->blamed = u;
+    for (size_t i = 0; i < a->roster->n; i++)
+        if (a->roster->list[i] == u)
+            a->troubled |= (uint64_t)1 << i;
     watch_bad(u, now_us, sign);
 }
 

@@ -87,6 +87,25 @@ bool upstream_health_bad(struct upstream_health *h, uint64_t now_us, enum health
     return true;
 }
 
+bool upstream_health_doubt(struct upstream_health *h, uint64_t now_us)
+{
+    if (h->state != HEALTH_WELL)
+        return false;
+    change(h, HEALTH_SUSPECT, now_us);
+    return true;
+}
+
+bool upstream_health_loop(struct upstream_health *h, uint64_t now_us)
+{
+    h->sign = SIGN_LOOP;
+    if (h->failures < 30)
+        h->failures++;
+    if (h->state == HEALTH_DOWN)
+        return false;
+    change(h, HEALTH_DOWN, now_us);
+    return true;
+}
+
 bool upstream_health_probe_failed(struct upstream_health *h, uint64_t now_us)
 {
     if (h->state == HEALTH_WELL)
@@ -137,6 +156,8 @@ const char *upstream_health_sign_text(enum health_sign sign)
         return "cannot connect";
     case SIGN_CLOSED:
         return "connections end with queries on them";
+    case SIGN_LOOP:
+        return "a loop, what it is asked comes back here";
     case SIGN_BAD:
         return "replies that are malformed or do not fit";
     }

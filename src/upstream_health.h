@@ -27,6 +27,7 @@ enum health_sign {
     SIGN_REFUSED, /* cannot connect, port unreachable */
     SIGN_CLOSED,  /* connections end with queries on them */
     SIGN_BAD,     /* replies that do not fit */
+    SIGN_LOOP,    /* what it is asked comes back to us (loopcheck.h) */
 };
 
 struct upstream_health {
@@ -52,6 +53,13 @@ void upstream_health_at_least(struct upstream_health *h, uint32_t rtt_us);
 
 /* A sign of trouble. True when it just became SUSPECT and wants a probe now. */
 bool upstream_health_bad(struct upstream_health *h, uint64_t now_us, enum health_sign sign);
+
+/* A question got no answer at all: a reason to look, though not three in a row. True when it
+ * just became SUSPECT. */
+bool upstream_health_doubt(struct upstream_health *h, uint64_t now_us);
+
+/* It is part of a loop: DOWN without more ado. True when it just went there. */
+bool upstream_health_loop(struct upstream_health *h, uint64_t now_us);
 
 /* A probe failed. True when it just went DOWN. */
 bool upstream_health_probe_failed(struct upstream_health *h, uint64_t now_us);

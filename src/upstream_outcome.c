@@ -61,6 +61,12 @@ static bool on_failure_answer(struct upstream_ask *a, struct upstream_try *t, ui
     return a->tries ? true : ask_fail(a);
 }
 
+/* A reply says that the upstream is well; where there was a loop, only the probe's does. */
+static bool counts(const struct upstream_ask *a, const struct upstream *u)
+{
+    return !u->looping || a->kind == ASK_PROBE;
+}
+
 static bool on_reply(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
 {
     struct upstream *u = t->upstream;
@@ -73,7 +79,8 @@ static bool on_reply(struct upstream_ask *a, struct upstream_try *t, uint64_t no
     if (stream && !t->over_tcp)
         line_carried(u, q);
     count_reply(u, q->reply.rcode, rtt_us);
-    watch_good(u, now_us, t->over_tcp || (stream && q->fresh) ? 0 : (uint32_t)rtt_us);
+    if (counts(a, u))
+        watch_good(u, now_us, t->over_tcp || (stream && q->fresh) ? 0 : (uint32_t)rtt_us);
     ask_restore_case(a, q->octets);
     if (q->plain && q->reply.rcode == DNS_RCODE_FORMERR)
         u->plain_until_us = 0; /* it was not EDNS */
@@ -98,7 +105,8 @@ static bool on_truncated(struct upstream_ask *a, struct upstream_try *t, uint64_
     u->reply_us = now_us;
     upstream_count(&u->count[COUNT_TRUNCATED]);
     metrics_count(M_UPSTREAM_TRUNCATED);
-    watch_good(u, now_us, (uint32_t)(now_us - t->sent_us) + 1);
+    if (counts(a, u))
+        watch_good(u, now_us, (uint32_t)(now_us - t->sent_us) + 1);
     a->resend_us = 0;
     (void)try_send(a, u, true, now_us);
     try_close(t);
@@ -111,7 +119,8 @@ static bool on_no_edns(struct upstream_ask *a, struct upstream_try *t, uint64_t 
     struct upstream *u = t->upstream;
     u->reply_us = now_us;
     u->plain_until_us = now_us + PLAIN_US;
-    watch_good(u, now_us, 0);
+    if (counts(a, u))
+        watch_good(u, now_us, 0);
     (void)try_send(a, u, t->over_tcp, now_us);
     try_close(t);
     return ask_go_on(a, now_us);
@@ -226,6 +235,7 @@ void ask_on_late(void *set, void *upstream)
     (void)set;
     struct upstream *u = upstream;
     u->reply_us = clock_now_us();
-    watch_good(u, u->reply_us, 0);
+    if (!u->looping)
+        watch_good(u, u->reply_us, 0);
     line_send_next(u);
 }

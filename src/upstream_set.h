@@ -64,8 +64,10 @@ struct upstream {
     uint64_t plain_until_us; /* it does not know EDNS: asked without until then */
     bool mangles_case;       /* its replies do not keep the case of the question */
     bool logged_down;
-    ev_timer timer;  /* of the probe */
-    unsigned probes; /* probes open */
+    bool looping;     /* down because its questions came back to us */
+    uint64_t loop_ms; /* when one did last, as far as known here */
+    ev_timer timer;   /* of the probe */
+    unsigned probes;  /* probes open */
     _Atomic uint64_t count[COUNTERS], rcode[UPSTREAM_RCODES], histogram[UPSTREAM_BUCKETS];
     _Atomic uint32_t srtt_us, state;
 };
@@ -120,6 +122,7 @@ struct upstream_ask {
     bool hopeless, failed_over, finished;
     enum health_sign sign; /* the latest trouble, for the EDE text */
     bool any_sign, only_local;
+    uint64_t troubled;             /* who gave signs: bits by index in the roster */
     const struct upstream *blamed; /* whose trouble it was */
     uint8_t *saved; /* a SERVFAIL or REFUSED, handed out when nobody knows better */
     size_t saved_len;
@@ -219,6 +222,7 @@ int choice_measure(struct upstream_set *s, const struct roster *r, uint64_t cand
 void watch_start(struct upstream *u);
 void watch_stop(struct upstream *u);
 void watch_good(struct upstream *u, uint64_t now_us, uint32_t rtt_us);
+void watch_doubt(struct upstream *u, uint64_t now_us);
 void watch_bad(struct upstream *u, uint64_t now_us, enum health_sign sign);
 /* It has a new address. */
 void watch_arrived(struct upstream *u);

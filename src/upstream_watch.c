@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "dns/rrtype.h"
+#include "loopcheck.h"
 #include "upstream_set.h"
 
 enum {
@@ -87,6 +88,16 @@ const char *watch_reason(const struct upstream *u, enum health_sign sign)
 
 /* ---- probes */
 
+/* Its place in the present configuration; roster.all when it is no longer there. */
+static size_t slot_of(const struct upstream *u)
+{
+    const struct roster *r = u->set->roster;
+    size_t i = 0;
+    while (i < r->all && r->list[i] != u)
+        i++;
+    return i;
+}
+
 static bool others_well(const struct upstream *u)
 {
     const struct roster *r = u->set->roster;
@@ -109,9 +120,28 @@ static void publish(struct upstream *u)
     atomic_store_explicit(&u->srtt_us, u->health.srtt_us, memory_order_relaxed);
 }
 
+/* True when a probe's name was asked of us since we looked last: all that this upstream is good
+ * for at the moment is to send our questions round. It stays down until a probe comes through
+ * without passing here. */
+static bool in_loop(struct upstream *u)
+{
+    size_t slot = slot_of(u);
+    uint64_t seen_ms = slot < LOOPCHECK_SLOTS ? loopcheck_seen_ms((unsigned)slot) : 0;
+    if (seen_ms <= u->loop_ms)
+        return false;
+    u->loop_ms = seen_ms;
+    u->looping = true;
+    if (upstream_health_loop(&u->health, clock_now_us()))
+        watch_log_down(u);
+    publish(u);
+    set_timer(u, upstream_health_backoff_ms(&u->health, !others_well(u),
+                                            upstream_set_random(u->set)));
+    return true;
+}
+
 static void probe_failed(struct upstream *u)
 {
-    if (u->health.state == HEALTH_WELL)
+    if (u->health.state == HEALTH_WELL || in_loop(u))
         return;
     if (upstream_health_probe_failed(&u->health, clock_now_us())) {
         publish(u);
@@ -131,24 +161,33 @@ static void on_probe(void *arg, const struct upstream_answer *answer)
         probe_failed(u);
 }
 
-void watch_probe(struct upstream *u)
+/* The root's servers, which everybody knows; or the name that only comes back in a loop. */
+static void ask_probe(struct upstream *u, bool for_loop)
 {
     static const uint8_t root[1];
+    uint8_t name[DNS_NAME_MAX];
     struct upstream_question q = {.qname = root, .qname_len = sizeof root, .qtype = RR_NS};
-    const struct roster *r = u->set->roster;
-    size_t i = 0;
-    while (i < r->all && r->list[i] != u)
-        i++;
-    if (i == r->all || u->probes >= PROBES_MAX)
-        return; /* not in the present configuration */
-    if (!u->main) {
-        resolve_start(u);
+    size_t i = slot_of(u);
+    if (u->probes >= PROBES_MAX || (for_loop && i >= LOOPCHECK_SLOTS))
         return;
+    if (for_loop) {
+        q.qname = name;
+        q.qname_len = loopcheck_name(name, (unsigned)i);
     }
     if (ask_start(u->set, ASK_PROBE, &q, (uint64_t)1 << i, on_probe, u)) {
         u->probes++;
         upstream_count(&u->count[COUNT_PROBES]);
     }
+}
+
+void watch_probe(struct upstream *u)
+{
+    if (slot_of(u) == u->set->roster->all)
+        return; /* not in the present configuration */
+    if (u->main)
+        ask_probe(u, u->looping);
+    else
+        resolve_start(u);
 }
 
 static void timer_cb(struct ev_loop *loop, ev_timer *t, int revents)
@@ -169,6 +208,9 @@ static void timer_cb(struct ev_loop *loop, ev_timer *t, int revents)
 
 void watch_good(struct upstream *u, uint64_t now_us, uint32_t rtt_us)
 {
+    if (in_loop(u))
+        return;
+    u->looping = false;
     enum health_state before = u->health.state;
     bool back = upstream_health_good(&u->health, now_us, rtt_us);
     publish(u);
@@ -194,6 +236,15 @@ static void find_out(struct upstream *u)
     publish(u);
     set_timer(u, patience_ms);
     watch_probe(u);
+    bool silent = u->health.signs > 0 && u->health.sign <= SIGN_TIMEOUT;
+    if (u->main && silent) /* as a loop would be */
+        ask_probe(u, true);
+}
+
+void watch_doubt(struct upstream *u, uint64_t now_us)
+{
+    if (upstream_health_doubt(&u->health, now_us))
+        find_out(u);
 }
 
 void watch_bad(struct upstream *u, uint64_t now_us, enum health_sign sign)
