@@ -18,7 +18,7 @@ def dnsperf_command(daemon, mode, seconds, names):
 
 def start_dnsperf(daemon, mode, seconds, names):
     return subprocess.Popen(dnsperf_command(daemon, mode, seconds, names), text=True,
-                            stdout=subprocess.PIPE)
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def nothing_lost(run):

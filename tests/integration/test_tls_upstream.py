@@ -14,7 +14,7 @@ from checks import answered
 from servers import UPSTREAM_NAME, Unbound, one_upstream, upstreams
 from wire import SERVFAIL, opt, query
 
-TIMES = "{ timeout: 1s, tries: 2, deadline: 3s }"
+TIMES = "{ timeout: 2s, tries: 2, deadline: 5s }"
 
 
 def by_name(address, certificates):
