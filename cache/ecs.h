@@ -4,8 +4,7 @@
  * which prefixes they are for, and a generation. Each such answer is an entry of its own, in
  * pages of its own, whose key is a fingerprint of 64 bits:
  *
- *   SipHash of ( hash of the name | generation | type | flags | family | length | scope |
- * prefix )
+ *   SipHash of ( name's hash | generation | type | flags | family | length | scope | prefix )
  *
  * A lookup computes the fingerprint for each prefix length in the head that covers the client,
  * the longest first. When the head goes, by eviction or a flush, its answers are out of reach,

@@ -14,8 +14,9 @@
  * somebody looks. The id is of the key (refresh.h), so that whatever happens no key ever gets
  * the answer of another.
  *
- * Body of the stub, a LARGE record (RCODE and epoch in its extension, as they apply): | page,
- * 32 | unit, 32 | stamp, 32 | */
+ * Body of the stub, a LARGE record:  | page, 32 | unit, 32 | stamp, 32 |
+ *
+ * In its extension, so that the record need not be read for it: RCODE and epoch. */
 #ifndef PITH_CACHE_LARGE_H
 #define PITH_CACHE_LARGE_H
 

@@ -1,21 +1,21 @@
 /* page.h - a page of the arena: slots, entries, and the lock.
  *
- *   0      4      6   7      8          9    10        12       16 4064       4096
- *   +------+------+---+------+----------+----+---------+--------+--------------------------------+----------+
- *   | seq  | used | n | hand | ghost at | -- | soonest | ------ | body | 16 ghosts|
- *   +------+------+---+------+----------+----+---------+--------+--------------------------------+----------+
+ *   0     4      6   7      8          9       10        12      16                     4096
+ *   +-----+------+---+------+----------+-------+---------+-------+-------------+-----------+
+ *   | seq | used | n | hand | ghost at | spare | soonest | spare | body        | 32 ghosts |
+ *   +-----+------+---+------+----------+-------+---------+-------+-------------+-----------+
  *
- *   body:  | block 0 | block 1 | ...   free   ... | entry n-1 | ... | entry 1 | entry 0 |
- *   block: 8 tags, 8 lengths, 8 metas of one octet each: slots 8b .. 8b+7
+ *   body:   | block 0 | block 1 | ...   free   ... | entry n-1 | ... | entry 1 | entry 0 |
+ *   block:  8 tags, 8 lengths, 8 metas of one octet each: slots 8b .. 8b+7
  *
- *   tag    8 bits of the key's hash
- *   length of the entry, in units of 4 octets
- *   meta   main 1 | asked 2 | kind 5  (key.h has the kinds)
+ *   tag     8 bits of the key's hash
+ *   length  of the entry, in units of 4 octets
+ *   meta    main 1 | asked 2 | kind 5 bits (key.h has the kinds)
  *
  * Entries lie in the order of their slots from the end of the body down: entry i begins 4 *
  * (length 0 + .. + length i) octets before the end, so no offsets are kept. New ones are added
  * behind the last, so slots are in the order of arrival, the oldest first, and S3-FIFO's two
- * queues are the slots without and with the main bit (page_evict.c).
+ * queues are the slots without and with the main bit (room.c).
  *
  * An entry is a key and one or more records of that name (record.h).
  *
@@ -35,7 +35,7 @@
 
 enum {
     PAGE_SIZE = 4096,
-    PAGE_GHOSTS = 16,
+    PAGE_GHOSTS = 32,
     PAGE_HEAD = 16,
     PAGE_BODY = PAGE_SIZE - PAGE_HEAD - 2 * PAGE_GHOSTS,
     PAGE_BLOCK = 24,

@@ -9,29 +9,43 @@
  *            |       |      | bits         | bits          | is 255    | EXT       |      |
  *            +-------+------+--------------+---------------+-----------+-----------+------+
  *
- *   extension: | what | RCODE, 16 | EDE, 16 | text length, text | epoch, 16 |   each if its bit
- * in `what` is set
+ *   extension: | what | RCODE, 16 | EDE, 16 | text length, text | epoch, 16 |
+ *              each behind `what` only if its bit is set there
  *
  * Numbers are in the machine's byte order. Expiry is a second of the caller's clock modulo
  * 2^22; life is the whole life, rounded. Bodies by form:
  *
- *   UNIFORM   `count` RRs in the answer section, owner qname, type qtype, TTL the life left. A
- * and AAAA: the rdata one after the other. Others: length (one octet; from 255 on 255 and 16
- * bits) and rdata, names expanded. STRINGS   the same, and each rdata is one character-string,
- * so its first octet tells its length LIST      a list of `count` RRs in the answer section:
- * CNAMEs and what they lead to, TTLs that differ NODATA    a list of `count` RRs in the
- * authority section NXDOMAIN  the same, and RCODE 3 GENERAL   three varints, RRs in each
- * section, then their list LARGE     where the record is in the large pages (large.h) SUBNETS
- * type code 0: the subnets that the name has answers for (ecs.h)
+ *   UNIFORM    `count` RRs in the answer section, owner qname, type qtype, TTL the life left.
+ *              A and AAAA: the rdata one after the other. Others: length (an octet; from 255
+ *              on 255 and 16 bits) and rdata, its names expanded.
  *
- *   RR in a list: | TTL 2, type 3, owner 3 bits | owner | type, 16 | TTL | rdata |
+ *   STRINGS    The same, and each rdata is one character-string: its first octet tells its
+ *              length.
  *
- *   owner  QNAME: equal to the question of the reply octet by octet, and written as the
- * question of who asks SAME: as of the RR before; TARGET: the name in the CNAME before SUFFIX:
- * one octet of how many labels to take off the qname; only for names in lower case NAME: a wire
- * name TTL    LIFE: the life left; SAME: as before; DIFF: a varint of the zigzag of what the
- * TTL is more than the life rdata  A, AAAA and CNAME as it is, others behind their length as
- * above */
+ *   LIST       A list of `count` RRs in the answer section: CNAMEs and what they lead to,
+ *              TTLs that differ.
+ *
+ *   NODATA     A list of `count` RRs in the authority section.
+ *
+ *   NXDOMAIN   The same, and RCODE 3.
+ *
+ *   GENERAL    Three varints, the number of RRs in each section, then their list.
+ *
+ *   LARGE      Where the record is in the large pages (large.h).
+ *
+ *   SUBNETS    Type code 0: the subnets that the name has answers for (ecs.h).
+ *
+ *   RR in a list:  | TTL 2, type 3, owner 3 bits | owner | type, 16 | TTL | rdata |
+ *
+ *   owner      QNAME: equal to the question of the reply, octet by octet; written as the
+ *              question of who asks. SAME: as of the RR before. TARGET: the name in the CNAME
+ *              before. SUFFIX: an octet, how many labels to take off the qname; only for
+ *              names in lower case. NAME: a wire name.
+ *
+ *   TTL        LIFE: the life left. SAME: as before. DIFF: a varint, the zigzag of what the
+ *              TTL is more than the life.
+ *
+ *   rdata      A, AAAA and CNAME as it is, others behind their length as above. */
 #ifndef PITH_CACHE_RECORD_H
 #define PITH_CACHE_RECORD_H
 

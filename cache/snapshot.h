@@ -1,10 +1,13 @@
 /* snapshot.h - the format of snapshots, which save.c writes and restore.c reads.
  *
- *   file:   | header | block | block | ...
- *   header: | magic 8 | version, 32 | byte order, 32 | hash key 2 x 64 | wall clock, 64 | now,
- * 32 | generation, 32 | | zero, 32 | CRC of all before, 32 | block:  | octets, 32 | CRC of the
- * items, 32 | items | item:   | octets, 32 | what, 8 | meta, 8 | key length, 16 | key and
- * records |
+ *   file:    | header | block | block | ...
+ *
+ *   header:  | magic 8 | version, 32 | byte order, 32 | hash key, 2 x 64 | wall clock, 64 |
+ *            | now, 32 | generation, 32 | zero, 32 | CRC of all before, 32 |
+ *
+ *   block:   | octets, 32 | CRC of the items, 32 | items |
+ *
+ *   item:    | octets, 32 | what, 8 | meta, 8 | key length, 16 | key and records |
  *
  * An item is an entry without its large records, or a key and one large record. Nothing in it
  * depends on the size of the arena: restoring puts the items into a new one, which then takes
