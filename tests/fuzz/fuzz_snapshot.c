@@ -6,8 +6,9 @@
  *   +--------+-----------------+-----------------+---
  *   | how    | change          | change          |
  *   +--------+-----------------+-----------------+---
- *   how: 1 the CRCs are made anew afterwards, 2 into a cache of another size, 4 the file is cut
- * at the first place change: place, 16 bits; what; value
+ *   how:    1 the CRCs are made anew afterwards, 2 into a cache of another size, 4 the file is
+ *           cut at the first place
+ *   change: place, 16 bits; what; value
  *
  * With wrong CRCs every answer has to be as it was put. With right ones the answers are
  * whatever the file says, but they have to be sound, and so do the pages. */
