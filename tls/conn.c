@@ -145,16 +145,27 @@ static void write_out(struct conn *c)
 
 /* ---- reading ---- */
 
+/* TLS wants more octets: those of a record that it has a part of already? The rider does not
+ * see them, but they hold memory. */
+static void watch_record(struct conn *c, bool was_cut)
+{
+    c->cut = tls_io_pending(&c->io);
+    if (c->cut && !was_cut)
+        c->cut_since_ms = c->since_ms;
+}
+
 /* Reads behind the `have` octets in buf until nothing is there or buf is full. Returns
  * the octets in buf. */
 static size_t read_in(struct conn *c, uint8_t *buf, size_t have, size_t size)
 {
-    c->more = c->read_stuck = false;
+    bool was_cut = c->cut;
+    c->more = c->read_stuck = c->cut = false;
     while (have < size) {
         size_t got;
         enum tls_io_result r = tls_io_read(&c->io, buf + have, size - have, &got);
         if (r == TLS_IO_OK) {
             have += got;
+            was_cut = false;
             if (!tls_io_pending(&c->io))
                 return have; /* the loop tells when there is more */
             continue;
@@ -165,6 +176,8 @@ static size_t read_in(struct conn *c, uint8_t *buf, size_t have, size_t size)
             conn_set_state(c, CONN_DEAD);
         else if (r == TLS_IO_WANT_WRITE)
             c->read_stuck = true;
+        else
+            watch_record(c, was_cut);
         return have;
     }
     c->more = true;
@@ -325,6 +338,18 @@ void conn_destroy(struct conn *c)
  * The deadline follows from the state; the timer only has to fire no later. It is set anew
  * when it fires or when a deadline comes nearer, not at each sign of life. */
 
+/* Until when what is half here has to be whole; UINT64_MAX: nothing is. A record that we do
+ * not read at present is not waited for. */
+static uint64_t read_deadline(const struct conn *c)
+{
+    uint64_t since = UINT64_MAX;
+    if (c->half)
+        since = c->read_since_ms;
+    if (c->cut && !c->blocked && c->cut_since_ms < since)
+        since = c->cut_since_ms;
+    return since == UINT64_MAX ? since : since + c->env->options.read_ms;
+}
+
 static uint64_t deadline(const struct conn *c)
 {
     const struct listener_options *o = &c->env->options;
@@ -346,10 +371,9 @@ static uint64_t deadline(const struct conn *c)
         return c->write_since_ms + o->write_ms;
     if (c->read_stuck)
         return c->since_ms + o->write_ms;
-    if (c->half)
-        return c->read_since_ms + o->read_ms;
-    if (c->stream.rider->in_flight(&c->stream) > 0)
-        return UINT64_MAX;
+    uint64_t at = read_deadline(c);
+    if (at != UINT64_MAX || c->stream.rider->in_flight(&c->stream) > 0)
+        return at;
     return c->since_ms + o->idle_ms;
 }
 
@@ -376,7 +400,8 @@ void conn_on_timer(struct ev_loop *loop, ev_timer *w, int events)
     metrics_count(M_CONNS_TIMEOUT);
     c->timer_at_ms = UINT64_MAX;
     c->running = true;
-    if (c->state == CONN_OPEN && !c->want_write && !c->read_stuck && !c->half) {
+    if (c->state == CONN_OPEN && !c->want_write && !c->read_stuck &&
+        read_deadline(c) == UINT64_MAX) {
         c->in_order = true; /* idle */
         conn_set_state(c, CONN_FLUSH);
         tls_io_begin(&c->io);

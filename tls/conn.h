@@ -62,6 +62,7 @@ struct conn {
     uint64_t timer_at_ms;    /* when the timer fires; the deadline may be later */
     uint64_t since_ms;       /* begin of the state; in OPEN: of the last turn */
     uint64_t read_since_ms;  /* begin of the message that is half here */
+    uint64_t cut_since_ms;   /* begin of the TLS record that is half here */
     uint64_t write_since_ms; /* since when the present step of output waits, 0: it does not */
     size_t buffered;         /* what conn_limits was told */
     size_t step;             /* octets of the present step of output; LINGER: thrown away */
@@ -75,6 +76,7 @@ struct conn {
     bool eof_told : 1;       /* and the rider knows */
     bool blocked : 1;        /* the rider left whole messages: no reading */
     bool half : 1;           /* a message is half here since read_since_ms */
+    bool cut : 1;            /* a TLS record is half here since cut_since_ms */
     bool want_write : 1;     /* output waits for the socket */
     bool read_stuck : 1;     /* TLS has to write before it can read */
     bool in_order : 1;       /* nothing is under way to us: ends without LINGER */

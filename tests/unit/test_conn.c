@@ -344,6 +344,30 @@ static void slow_message(void **state)
     client_close(&c);
 }
 
+/* Neither does a record of TLS in dribs pass for life, though no octet of a message came. */
+static void slow_record(void **state)
+{
+    struct net *n = *state;
+    struct client c;
+    const uint8_t head[] = {23, 3, 3, 0x40, 0}; /* 16 KiB that never come */
+    n->options.read_ms = 200;
+    net_listen(n);
+    join(&c, n);
+    ask(&c, 1);
+    size_t sent = 0;
+    int r = -2;
+    uint64_t since = net_real_ms();
+    while (sent < 200 && r == -2) {
+        uint8_t octet = sent < sizeof head ? head[sent] : 0;
+        if (send(c.fd, &octet, 1, MSG_NOSIGNAL) == 1)
+            sent++;
+        r = client_read(&c, &octet, 1, 20);
+    }
+    assert_true(r == 0 || r == -1);
+    assert_true(net_real_ms() - since + 5 >= 200);
+    client_close(&c);
+}
+
 /* The same pace is fine where messages become whole: half a one is there all the time. */
 static void steady_messages(void **state)
 {
@@ -845,6 +869,7 @@ int main(void)
         TLS(slow_handshake),
         BOTH(slow_message),
         BOTH(steady_messages),
+        cmocka_unit_test_setup_teardown(slow_record, setup_tls, teardown),
         BOTH(unread_answers),
         BOTH(cap_of_all),
         CLEAR(cap_of_a_client),
