@@ -5,8 +5,10 @@
 #   ./autogen.sh run            the same, then builds and starts pithd on loopback, asks it, and
 #                               says how to use it
 #   ./autogen.sh check          the same set-up plus what the tests need, then every test
+#   ./autogen.sh interop        after check: browsers, systemd-resolved and others as clients, and
+#                               the image; needs root, changes nothing outside of namespaces
 #
-# Options of run and check:
+# Options of run, check and interop:
 #   --no-install                install nothing, only say what is missing
 #   --upstream ADDRESS[:PORT]   (run) ask this server; also PITH_UPSTREAM in the environment
 #   --name NAME                 (run) the name to ask for; also PITH_ASK (default example.com)
@@ -21,6 +23,9 @@ run_packages='openssl ca-certificates curl knot-dnsutils'
 test_packages='libcmocka-dev nsd unbound nginx haproxy knot-dnsutils bind9-dnsutils curl dnsperf
     nghttp2-client python3 python3-pytest python3-h2 python3-hpack python3-hyperframe
     python3-dnspython openssl procps valgrind clang libclang-rt-14-dev'
+
+interop_packages='chromium chromium-driver firefox-esr libnss3-tools fonts-dejavu-core stubby
+    nginx haproxy buildah debootstrap iproute2'
 
 trial=run # where the trial's certificates and configuration are
 doh_port=8443
@@ -79,7 +84,7 @@ release_services() {
     command -v systemctl >/dev/null 2>&1 || return 0
     for package in "$@"; do
         case $package in
-        nsd | nginx | haproxy) as_root systemctl disable "$package" >/dev/null 2>&1 || : ;;
+        nsd | nginx | haproxy | stubby) as_root systemctl disable "$package" >/dev/null 2>&1 || : ;;
         unbound)
             as_root systemctl disable unbound unbound-resolvconf >/dev/null 2>&1 || :
             ;;
@@ -333,6 +338,14 @@ check() {
     exit "$status"
 }
 
+# What cannot be installed is not there to be tested; the tests say what they leave out.
+interop() {
+    need_packages "$may_install" $build_packages $run_packages $test_packages
+    (need_packages "$may_install" $interop_packages) || say "going on without some of them"
+    build build-check --enable-debug ${CI:+--enable-werror}
+    make -C build-check -s check-interop
+}
+
 command=bootstrap
 may_install=yes
 upstream=${PITH_UPSTREAM-}
@@ -340,7 +353,7 @@ name=${PITH_ASK:-example.com}
 unset PITH_UPSTREAM PITH_ASK # not options of pithd
 while test $# -gt 0; do
     case $1 in
-    run | check) command=$1 ;;
+    run | check | interop) command=$1 ;;
     --no-install) may_install=no ;;
     --upstream=*) upstream=${1#*=} ;;
     --name=*) name=${1#*=} ;;

@@ -10,3 +10,7 @@ EXTRA_DIST += \
 	tests/interop/test_commands.py \
 	tests/interop/test_resolved.py \
 	tests/interop/test_service.py
+
+.PHONY: check-interop
+check-interop: pithd$(EXEEXT)
+	$(AM_V_at)$(AM_TESTS_ENVIRONMENT) $(SHELL) $(top_srcdir)/tests/interop/check.sh
