@@ -1,6 +1,12 @@
 # contrib: example configuration, systemd units.
 exampledir = $(docdir)/examples
 dist_example_DATA = contrib/pith.yaml contrib/pithd.socket
+# What takes more than the README says.
+dist_doc_DATA = \
+	doc/browsers-and-phones.md \
+	doc/certificates.md \
+	doc/docker.md \
+	doc/systemd-resolved.md
 EXTRA_DIST += contrib/pithd.service.in
 if SYSTEMD_UNIT
 systemdsystemunit_DATA = contrib/pithd.service
