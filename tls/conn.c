@@ -25,6 +25,7 @@ static void end_start(struct conn *c)
     c->counted_start = false;
     conn_limits_drop_start(c->env->options.limits);
     TAILQ_REMOVE(&c->env->starting, c, link);
+    c->env->n_starting--;
     TAILQ_INSERT_TAIL(&c->env->conns, c, link);
 }
 

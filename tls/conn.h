@@ -94,7 +94,8 @@ struct conn_env {
     struct buf spare_out; /* lent to who has a turn: idle connections have no output
                            * buffer, and busy ones do not allocate */
     TAILQ_HEAD(conn_tailq, conn) starting, conns; /* oldest first */
-    size_t n_conns;                               /* of both */
+    size_t n_starting, n_conns;                   /* of the first; of both */
+    size_t n_conns_peak;                          /* since memory was last given back */
     struct conn_tailq ready, handshakes;          /* queues */
     uint64_t handshake_us_left;                   /* of this pass of the loop */
     size_t n_handshakes;                          /* in that queue */

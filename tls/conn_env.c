@@ -1,5 +1,6 @@
 /* conn_env.c - what the connections of a listener share, and the queues of those that
  * need a turn without a new event. */
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "tls/conn.h"
@@ -9,6 +10,7 @@ enum {
      * connected get their turn. */
     HANDSHAKE_US = 1000,
     HANDSHAKES_MAX = 64, /* waiting, before accepting stops */
+    TRIM_AFTER = 64,     /* connections that ended, a few MB in handshakes */
 };
 
 bool conn_env_busy(const struct conn_env *env)
@@ -63,6 +65,18 @@ static void run_handshakes(struct conn_env *env)
     }
 }
 
+/* What a crowd of connections leaves behind is free, but in pieces between what others hold,
+ * and stays with us unless we say so. Rare: half of all must have gone. */
+static void trim(struct conn_env *env)
+{
+    if (env->n_conns > env->n_conns_peak / 2 || env->n_conns_peak - env->n_conns < TRIM_AFTER)
+        return;
+    env->n_conns_peak = env->n_conns;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 static void on_idle(struct ev_loop *loop, ev_idle *w, int events)
 {
     (void)loop, (void)w, (void)events; /* that it is active is all */
@@ -74,6 +88,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *w, int events)
     struct conn_env *env = w->data;
     run_ready(env);
     run_handshakes(env);
+    trim(env);
     bool wait = TAILQ_EMPTY(&env->ready) && TAILQ_EMPTY(&env->handshakes);
     if (!wait && !ev_is_active(&env->idle))
         ev_idle_start(loop, &env->idle);

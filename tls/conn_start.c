@@ -162,9 +162,14 @@ void conn_proxy_turn(struct conn *c)
     begin(c);
 }
 
+enum {
+    STARTS_RESERVED = 32, /* of each listener and worker, however many others have */
+};
+
 /* Over all workers. Those that have not got to their protocol have a share of the cap; over
- * it the oldest of them makes room: who means it is through within milliseconds, and a
- * flood of half-made connections only drives itself out. */
+ * it the oldest of this listener makes room: who means it is through within milliseconds, and
+ * a flood of half-made connections only drives itself out. It does not keep others from
+ * beginning elsewhere. */
 static bool count(struct conn *c)
 {
     const struct listener_options *o = &c->env->options;
@@ -172,15 +177,14 @@ static bool count(struct conn *c)
     if (!conn_limits_take(o->limits, o->max_connections))
         return false;
     c->counted_start = conn_limits_take_start(o->limits, max_starts);
-    struct conn *oldest = TAILQ_FIRST(&c->env->starting);
-    if (!c->counted_start && oldest) {
-        metrics_count(M_CONNS_REFUSED);
-        conn_destroy(oldest);
-        c->counted_start = conn_limits_take_start(o->limits, max_starts);
+    if (!c->counted_start) {
+        if (c->env->n_starting >= STARTS_RESERVED) {
+            metrics_count(M_CONNS_REFUSED);
+            conn_destroy(TAILQ_FIRST(&c->env->starting));
+        }
+        c->counted_start = conn_limits_take_start(o->limits, UINT32_MAX);
     }
-    if (!c->counted_start)
-        conn_limits_drop(o->limits);
-    return c->counted_start;
+    return true;
 }
 
 static void set_up(struct conn *c, int fd, const struct addr *peer)
@@ -201,7 +205,10 @@ static void set_up(struct conn *c, int fd, const struct addr *peer)
     ev_timer_init(&c->timer, conn_on_timer, 0., 0.);
     c->timer.data = c;
     TAILQ_INSERT_TAIL(&c->env->starting, c, link);
+    c->env->n_starting++;
     c->env->n_conns++;
+    if (c->env->n_conns > c->env->n_conns_peak)
+        c->env->n_conns_peak = c->env->n_conns;
 }
 
 void conn_open(struct conn_env *env, int fd, const struct addr *peer)

@@ -1,6 +1,7 @@
 # Real servers and clients on loopback, driven by pytest.
 TESTS += tests/integration/run.sh
 EXTRA_DIST += tests/integration/run.sh \
+	tests/integration/attack_clients.py \
 	tests/integration/checks.py \
 	tests/integration/clients.py \
 	tests/integration/conftest.py \
@@ -11,6 +12,7 @@ EXTRA_DIST += tests/integration/run.sh \
 	tests/integration/wire.py \
 	tests/integration/zone.py \
 	tests/integration/test_answers.py \
+	tests/integration/test_attacks.py \
 	tests/integration/test_behind_proxies.py \
 	tests/integration/test_certificates.py \
 	tests/integration/test_compare.py \
