@@ -15,6 +15,7 @@ _Static_assert((int)JSON_QUERY_MAX <= (int)DOH_INLINE_MSG,
                "JSON questions fit without own memory");
 
 static const char methods_dns[] = "GET, HEAD, POST, OPTIONS";
+static const char expected[] = "Only 100-continue can be expected.\n";
 static const char methods_resolve[] = "GET, HEAD, OPTIONS";
 
 void doh_init(struct doh_request *r, const struct http_options *options,
@@ -341,11 +342,12 @@ void doh_field(struct doh_request *r, const char *name, size_t name_len, const c
 
 void doh_headers(struct doh_request *r, bool body)
 {
-    r->has_body = body;
     if (r->method == DOH_POST)
         r->len = 0; /* a dns parameter means nothing here */
     if (r->error == 431)
         respond_error(r, 431, "Too many or too long header fields.\n");
+    else if (body && r->error == 417) /* the body may wait for it */
+        respond_error(r, 417, expected);
     else if (body && r->declared != UINT64_MAX && r->declared > DOH_BODY_MAX)
         respond_error(r, 413, "A DNS message has at most 65535 octets.\n");
 }
@@ -415,9 +417,7 @@ void doh_end(struct doh_request *r)
     if (r->state != DOH_READING)
         return;
     if (r->error != 0)
-        respond_error(r, r->error,
-                      r->error == 417 ? "Only 100-continue can be expected.\n"
-                                      : "Out of memory.\n");
+        respond_error(r, r->error, r->error == 417 ? expected : "Out of memory.\n");
     else if (r->resource == DOH_NOTHING)
         respond_error(r, 404, "Nothing here.\n");
     else if (r->method == DOH_OPTIONS)

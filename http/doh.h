@@ -4,7 +4,7 @@
  * The session (h2.c, h1.c) embeds a struct doh_request in its own object of a request and
  * feeds it: method, target, fields as they come, then doh_headers(), body octets, doh_end(). It
  * gets exactly one respond() after that, inside doh_headers()/doh_body()/doh_end() or later,
- * unless it calls doh_cancel().
+ * unless it calls doh_deinit().
  *
  *      READING --doh_headers(), doh_body(): refused early--> DONE
  *      READING --doh_end()--> ASKED --reply--> DONE          (or DONE at once)
@@ -48,7 +48,6 @@ struct doh_request {
     struct forwarded forwarded;
     uint8_t state, method, resource, media;
     uint8_t dns_parameters; /* "dns=" seen, at most 2 are counted */
-    bool has_body;
     bool dns_malformed;
     bool name_parameter; /* "name=" seen: a JSON question */
     bool wants_json;     /* asked for application/dns-json */
@@ -75,10 +74,10 @@ void doh_field(struct doh_request *r, const char *name, size_t name_len, const c
                size_t value_len);
 
 /* All fields came; `body`: a body may follow. May respond at once where reading the body is no
- * use (413, 431, 417). */
+ * use (413, 417, 431). */
 void doh_headers(struct doh_request *r, bool body);
 
-/* Body octets; ignored after a response. May respond with 413, or 503 when memory is out. */
+/* Body octets; ignored after a response. May respond with 413. */
 void doh_body(struct doh_request *r, const uint8_t *data, size_t len);
 
 /* The request is complete: asks, or responds. Nothing to do when it was answered before. */

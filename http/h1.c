@@ -42,7 +42,7 @@ struct request {
     struct doh_request doh; /* first: respond() finds its request by it */
     struct h1 *h1;
     struct request *next;
-    bool http10, close, keep_alive;
+    bool http10, close;
     bool wants_continue;  /* 100 is due when its turn comes */
     bool ended;           /* all of it was read */
     bool asked, answered; /* its query is in flight; its response is written or kept */
@@ -278,12 +278,12 @@ static void begin_body(struct h1 *c)
     c->state = h->chunked ? CHUNK_LINE : BODY;
     c->left = h->length;
     c->unread = 0;
-    if (!q->doh.expects || q->http10)
+    if (q->http10)
         return;
-    if (q->doh.state == DOH_DONE)
+    if ((q->doh.expects || q->doh.error == 417) && q->doh.state == DOH_DONE)
         c->state = OVER; /* the client will not send its body */
     else
-        q->wants_continue = true;
+        q->wants_continue = q->doh.expects;
 }
 
 /* One line without its CRLF, from data + *pos and what is in c->in. False: more is needed, or

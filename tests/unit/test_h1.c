@@ -312,6 +312,7 @@ static void statuses(void **state)
         {POST_HEAD "\r\n", 400, false, NULL},
         {POST_HEAD "content-length: 0\r\n\r\n", 400, false, NULL},
         {POST_HEAD "expect: 200-ok\r\n\r\n", 417, false, NULL},
+        {POST_HEAD "expect: 200-ok\r\ncontent-length: 33\r\n\r\n", 417, true, NULL},
         {"GET " Q1_PATH " HTTP/1.1\r\n" HOST "connection: close\r\n\r\n", 200, true,
          "\r\nconnection: close\r\n"},
         {"GET " Q1_PATH " HTTP/1.1\r\n" HOST "Connection: te, Close\r\n\r\n", 200, true,
