@@ -360,8 +360,10 @@ static void set_options(struct udp_listener *u)
 struct udp_listener *udp_open(struct ev_loop *loop, int fd, struct query_handler *handler)
 {
     struct udp_listener *u = calloc(1, sizeof *u);
-    if (!u)
+    if (!u) {
+        close(fd);
         return NULL;
+    }
     u->loop = loop;
     u->handler = handler;
     u->fd = fd;

@@ -122,8 +122,10 @@ struct listener *listener_open(struct ev_loop *loop, int fd,
 {
     struct listener *l = calloc(1, sizeof *l);
     int queue = FAST_OPEN_QUEUE;
-    if (!l)
+    if (!l) {
+        close(fd);
         return NULL;
+    }
     l->fd = fd;
     l->env.loop = loop;
     l->env.options = *options;
@@ -131,6 +133,7 @@ struct listener *listener_open(struct ev_loop *loop, int fd,
     if (!make_alpn(&l->env.alpn, options) || !conn_env_init(&l->env)) {
         free(l->env.alpn.wire);
         free(l);
+        close(fd);
         return NULL;
     }
     if (options->tls)

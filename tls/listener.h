@@ -28,9 +28,8 @@ struct listener_protocol {
     void *arg;
 };
 
-/* Caps that all workers share. All atomics; zero-initialised by the owner, who also sets the
- * limits before the first listener. Per-client counts are kept in a fixed table keyed by a
- * keyed hash. */
+/* What the caps of listener_options are counted against, by all workers (limits.h). Owner: the
+ * server, which outlives all listeners. NULL when memory is out. */
 struct conn_limits;
 struct conn_limits *conn_limits_create(void);
 void conn_limits_destroy(struct conn_limits *l);
