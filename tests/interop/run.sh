@@ -21,6 +21,8 @@ skip() {
 outside() {
     test "$(id -u)" = 0 || skip "needs root for its namespaces"
     command -v unshare >/dev/null || skip "needs unshare (util-linux)"
+    command -v ip >/dev/null || skip "needs ip (iproute2)"
+    "$python" -c 'import pytest' 2>/dev/null || skip "needs python3-pytest"
     unshare --mount --net --propagation private true 2>/dev/null ||
         skip "namespaces cannot be made here"
     mkdir -p "$out"
@@ -39,25 +41,26 @@ outside() {
 
 # Loopback, and an interface that leads nowhere: without one browsers think they are offline.
 network() {
-    ip link set lo up
+    ip link set lo up || return 1
     ip link add out0 type dummy 2>/dev/null || ip link add out0 type veth peer name out1
     ip address add 192.0.2.2/24 dev out0
     ip link set out0 up
     ip link set out1 up 2>/dev/null
     ip route add default via 192.0.2.1
     # Without a way out over IPv6 browsers do not ask for AAAA.
-    test ! -e /proc/net/if_inet6 ||
-        { ip address add 2001:db8::2/64 dev out0 nodad && ip -6 route add default via 2001:db8::1; }
+    test ! -e /proc/net/if_inet6 || {
+        ip address add 2001:db8::2/64 dev out0 nodad
+        ip -6 route add default via 2001:db8::1
+    }
+    return 0
 }
 
 # Copies that may be written to.
 files() {
-    mount -t tmpfs tmpfs /run
-    mkdir -p /run/etc /run/systemd /run/lock
-    cp -a /etc/. /run/etc
-    mount --bind /run/etc /etc
     mkdir -p /usr/local/share/ca-certificates
-    mount -t tmpfs tmpfs /usr/local/share/ca-certificates
+    mount -t tmpfs tmpfs /run && mkdir -p /run/etc /run/systemd /run/lock && cp -a /etc/. /run/etc &&
+        mount --bind /run/etc /etc &&
+        mount -t tmpfs tmpfs /usr/local/share/ca-certificates || return 1
     echo 'nameserver 192.0.2.1' >/run/resolv.conf
     # A link, or a file that is mounted, as in containers.
     umount /etc/resolv.conf 2>/dev/null
@@ -74,7 +77,7 @@ if test "${PITH_TEST_INSIDE-}" != yes; then
     esac
     outside "$@"
 fi
-network && files || exit 99
+network && files || skip 'interfaces and mounts cannot be made here'
 PYTHONDONTWRITEBYTECODE=1
 HOME=$out/home
 export PYTHONDONTWRITEBYTECODE HOME
