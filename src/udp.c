@@ -3,7 +3,8 @@
  * One wake-up reads up to BATCH datagrams with one call, submits them, and sends all
  * answers that came at once with one call. Answers that come later are gathered and sent
  * before the loop sleeps. A query that waits for its answer keeps an object from a free
- * list; memory is bounded by IN_FLIGHT_MAX of them.
+ * list; memory is bounded by IN_FLIGHT_MAX of them. What is answered at once is not: many who
+ * wait for one upstream keep nobody from the cache.
  * Owner and thread: the worker. */
 #include "udp.h"
 
@@ -24,9 +25,9 @@ enum {
     IN_STRIDE = IN_SIZE + 64, /* no power of two: slots fall in different cache sets */
     OUT_SIZE = 4096,          /* above every size that an answer over UDP has */
     OUT_ROOM = BATCH * 1232,  /* octets of a batch of answers, one behind the other */
-    IN_FLIGHT_MAX = 8192,
-    DRAIN_BATCHES = 32, /* as much as a socket's queue holds of short queries */
-    FREE_MAX = 256,     /* objects kept for the next queries */
+    IN_FLIGHT_MAX = 65536,    /* the proxy lets no more wait, and says so to all others */
+    DRAIN_BATCHES = 32,       /* as much as a socket's queue holds of short queries */
+    FREE_MAX = 256,           /* objects kept for the next queries */
 };
 
 /* Room for one IP_PKTINFO or IPV6_PKTINFO. */
@@ -243,8 +244,7 @@ static bool take(struct udp_listener *u, size_t i)
     struct udp_query *q = u->in_query[i];
     struct msghdr *h = &u->in[i].msg_hdr;
     q->route.peer_len = h->msg_namelen;
-    if (!addr_from_sockaddr(&q->query.client, &q->route.peer.sa) || q->query.client.port == 0 ||
-        u->in_flight >= IN_FLIGHT_MAX) {
+    if (!addr_from_sockaddr(&q->query.client, &q->route.peer.sa) || q->query.client.port == 0) {
         metrics_count(M_UDP_DROPPED);
         return true;
     }
@@ -259,6 +259,11 @@ static bool take(struct udp_listener *u, size_t i)
     query_submit(&q->query);
     if (q->replied)
         return true;
+    if (u->in_flight >= IN_FLIGHT_MAX) {
+        query_cancel(&q->query);
+        metrics_count(M_UDP_DROPPED);
+        return true;
+    }
     link_open(u, q);
     return false;
 }

@@ -263,6 +263,46 @@ static void send_errors_are_single(void **state)
     close(fd);
 }
 
+/* Keeps the even IDs waiting, answers the others. */
+static size_t n_kept;
+
+static void keep_even(struct query_handler *h, struct query *q)
+{
+    if (q->msg[1] & 1)
+        echo_submit(h, q);
+    else
+        n_kept++;
+}
+
+static void forget(struct query_handler *h, struct query *q)
+{
+    (void)h, (void)q;
+    n_kept--;
+}
+
+/* However many wait, what can be answered at once is. */
+static void waiting_is_capped(void **state)
+{
+    enum { BURST = 64, CAP = 65536 };
+    struct fixture *f = *state;
+    f->handler.handler.submit = keep_even;
+    f->handler.handler.cancel = forget;
+    n_kept = 0;
+    listen_on(f, "127.0.0.1");
+    int fd = open_client(f, "127.0.0.1");
+    for (size_t sent = 0; sent < CAP + BURST; sent += BURST) {
+        for (size_t i = 0; i < BURST; i++)
+            ask(fd, 2);
+        run(f);
+    }
+    run(f);
+    assert_int_equal(n_kept, CAP);
+    assert_int_equal(udp_in_flight(f->udp), CAP);
+    ask(fd, 3);
+    assert_int_equal(answer(f, fd, LONG), 3);
+    close(fd);
+}
+
 static void drain_and_close(void **state)
 {
     struct fixture *f = *state;
@@ -289,9 +329,16 @@ int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(one_query),           T(source_address),         T(many_queries),
-        T(row_26_out_of_order), T(no_answer_to_garbage),   T(oversized_datagram),
-        T(drain_and_close),     T(send_errors_are_single),
+        T(one_query),
+        T(source_address),
+        T(many_queries),
+        T(row_26_out_of_order),
+        T(no_answer_to_garbage),
+        T(oversized_datagram),
+        T(waiting_is_capped),
+        T(send_errors_are_single),
+        T(drain_and_close),
+        T(send_errors_are_single),
     };
 #undef T
     return cmocka_run_group_tests_name("udp", tests, NULL, NULL);
