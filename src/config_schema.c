@@ -220,9 +220,9 @@ static const struct option access_rows[] = {
 static const struct option_table access_table = TABLE(access_rows);
 
 static const struct option rate_rows[] = {
-    SCALAR("queries", rate_queries, kind_count, "0", .max = 10000000,
+    SCALAR("queries", rate_queries, kind_count, "0", .max = 100000,
            .help = "Queries a second of one IPv4 address or IPv6 /56; 0: no limit"),
-    SCALAR("burst", rate_burst, kind_count, "0", .max = 10000000,
+    SCALAR("burst", rate_burst, kind_count, "0", .max = 100000,
            .help = "How many may come at once; 0: as many as queries"),
 };
 static const struct option_table rate_table = TABLE(rate_rows);

@@ -3,7 +3,7 @@
  * A slot is two atomic words; a bucket is changed by one compare-and-swap:
  *
  *      tag     64-bit keyed hash of the client's prefix, 0: free
- *      level   43 bits time of the last change (ms) | 21 bits tokens in 1/16 */
+ *      level   43 bits time of the last change in 1/16 ms | 21 bits tokens in 1/16 */
 #include "ratelimit.h"
 
 #include <pthread.h>
@@ -16,10 +16,11 @@ enum {
     SETS = 16384,
     WAYS = 4,
     PREFIX6 = 56, /* of IPv6, in bits: what one site has */
+    TICKS = 16,   /* a millisecond */
     TOKEN_BITS = 21,
     TOKEN = 16, /* parts a token is counted in */
     TOKENS_MAX = (1 << TOKEN_BITS) - 1,
-    IDLE_MS = 60 * 1000, /* a bucket this old is full again for any sane rate */
+    IDLE_MS = 1 << 28, /* a bucket this old is full again at any rate */
 };
 
 struct slot {
@@ -48,18 +49,18 @@ static uint64_t client_tag(const struct addr *client)
     return tag ? tag : 1;
 }
 
-static uint64_t level_ms(uint64_t level)
+static uint64_t level_time(uint64_t level)
 {
     return level >> TOKEN_BITS;
 }
 
-static uint64_t level_make(uint64_t now_ms, uint64_t tokens)
+static uint64_t level_make(uint64_t time, uint64_t tokens)
 {
-    return now_ms << TOKEN_BITS | tokens;
+    return time << TOKEN_BITS | tokens;
 }
 
 /* The client's slot; when it has none, the one that was idle longest, made its own and full. */
-static struct slot *find(uint64_t tag, uint64_t now_ms, uint64_t full)
+static struct slot *find(uint64_t tag, uint64_t now, uint64_t full)
 {
     struct slot *set = table[tag % SETS];
     struct slot *oldest = set;
@@ -67,12 +68,12 @@ static struct slot *find(uint64_t tag, uint64_t now_ms, uint64_t full)
     for (size_t i = 0; i < WAYS; i++) {
         if (atomic_load_explicit(&set[i].tag, memory_order_relaxed) == tag)
             return &set[i];
-        if (level_ms(atomic_load_explicit(&set[i].level, memory_order_relaxed)) <
-            level_ms(atomic_load_explicit(&oldest->level, memory_order_relaxed)))
+        if (level_time(atomic_load_explicit(&set[i].level, memory_order_relaxed)) <
+            level_time(atomic_load_explicit(&oldest->level, memory_order_relaxed)))
             oldest = &set[i];
     }
     /* Two threads may race for the slot; at worst one bucket starts full once more. */
-    atomic_store_explicit(&oldest->level, level_make(now_ms, full), memory_order_relaxed);
+    atomic_store_explicit(&oldest->level, level_make(now, full), memory_order_relaxed);
     atomic_store_explicit(&oldest->tag, tag, memory_order_relaxed);
     return oldest;
 }
@@ -80,27 +81,34 @@ static struct slot *find(uint64_t tag, uint64_t now_ms, uint64_t full)
 bool ratelimit_take(const struct addr *client, uint32_t per_s, uint32_t burst, uint64_t now_ms)
 {
     uint64_t full = (uint64_t)(burst ? burst : per_s) * TOKEN;
+    uint64_t rate = (uint64_t)per_s * TOKEN; /* parts a second */
+    uint64_t now = now_ms * TICKS;
     struct slot *s;
     uint64_t old, next;
     bool taken;
 
     if (full > TOKENS_MAX)
         full = TOKENS_MAX;
-    s = find(client_tag(client), now_ms, full);
+    if (rate > TOKENS_MAX)
+        rate = TOKENS_MAX;
+    s = find(client_tag(client), now, full);
     old = atomic_load_explicit(&s->level, memory_order_relaxed);
     do {
         uint64_t tokens = old & TOKENS_MAX;
-        uint64_t then = level_ms(old);
-        uint64_t passed = now_ms > then ? now_ms - then : 0;
+        uint64_t then = level_time(old);
+        uint64_t passed = now > then ? now - then : 0;
         uint64_t gained;
 
-        if (passed > IDLE_MS)
-            passed = IDLE_MS;
-        gained = passed * per_s * TOKEN / 1000;
-        /* Time that was too short for a part of a token is not lost. */
-        if (gained > 0 || passed == 0)
-            then = now_ms > then ? now_ms : then;
-        tokens = tokens + gained > full ? full : tokens + gained;
+        if (passed > (uint64_t)IDLE_MS * TICKS)
+            passed = (uint64_t)IDLE_MS * TICKS;
+        gained = passed * rate / (1000 * TICKS);
+        tokens += gained;
+        if (tokens >= full) {
+            tokens = full;
+            then = now > then ? now : then;
+        } else { /* what was too short for a part of a token counts the next time */
+            then += (gained * 1000 * TICKS + rate - 1) / rate;
+        }
         taken = tokens >= TOKEN;
         next = level_make(then, taken ? tokens - TOKEN : tokens);
     } while (!atomic_compare_exchange_weak_explicit(&s->level, &old, next, memory_order_relaxed,

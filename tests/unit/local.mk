@@ -170,6 +170,12 @@ tests_unit_test_proxy_SOURCES = tests/unit/test_proxy.c \
 tests_unit_test_proxy_LDADD = src/libpith.a cache/libcache.a tls/libtls.a src/dns/libdns.a \
 	src/core/libcore.a $(GETDNS_LIBS) $(YAML_LIBS) $(OPENSSL_LIBS) $(EV_LIBS) $(CMOCKA_LIBS)
 
+# queries a second
+check_PROGRAMS += tests/unit/test_ratelimit
+TESTS += tests/unit/test_ratelimit
+tests_unit_test_ratelimit_SOURCES = tests/unit/test_ratelimit.c
+tests_unit_test_ratelimit_LDADD = src/libpith.a src/core/libcore.a $(CMOCKA_LIBS)
+
 # the filter of system calls
 check_PROGRAMS += tests/unit/test_sandbox
 TESTS += tests/unit/test_sandbox
