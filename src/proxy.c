@@ -1,13 +1,17 @@
 /* proxy.c - the path of a query: parse, policy, client subnet, local data, cache, upstream,
  * answer.
  *
- *      submit ── problem? ──────────────────────────────► error answer
- *         │ access, rate, class, type
- *         ├── local name ───────────────────────────────► local answer
- *         ├── cache: fresh ─────────────────────────────► answer ─(last tenth)─► ask, nobody
- * waits ├── cache: expired, upstream ill ─────────────► stale answer ────────► ask, nobody
- * waits └── miss or expired ── join or ask ── wait ─┬── reply ► cache, every waiter ├──
- * client-timeout ► stale answer └── failure ► stale answer or SERVFAIL */
+ *   submit --- malformed, not allowed, not for us --> error answer
+ *     |
+ *     +------- local name ----------------> local answer
+ *     +------- cache: fresh --------------> answer --(last tenth)--> ask, nobody waits
+ *     +------- cache: expired, no wait ---> stale answer ----------> ask, nobody waits
+ *     |
+ *     +------- miss, or expired and upstream well: join an ask or start one, and wait
+ *                 |
+ *                 +-- reply ------------> cache, every waiter
+ *                 +-- client-timeout ---> stale answer
+ *                 +-- failure ----------> stale answer or SERVFAIL */
 #include "proxy.h"
 
 #include <stdlib.h>
@@ -420,8 +424,7 @@ static bool reject(struct proxy *p, struct query *q, const struct dns_query *dq,
     return false;
 }
 
-/* True when access or the rate says no. Before any other check but that there is a query at
- * all. */
+/* True when access says no. Before any other check but that there is a query at all. */
 static bool deny(struct proxy *p, struct query *q, const struct dns_query *dq)
 {
     if (!cidr_any(p->config->access.list, p->config->access.n, &q->client)) {
