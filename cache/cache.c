@@ -106,6 +106,8 @@ static enum cache_outcome judge(const struct lookup *l, const struct cache_recor
 static bool to_refresh(const struct lookup *l, const struct cache_found *f, uint64_t id,
                        const struct cache_record *r, int32_t left)
 {
+    if (l->options->only_look)
+        return false;
     if (left > 0 && (!l->options->prefetch || (f->meta & META_ASKED) == 0 ||
                      (r->flags & RECORD_FAILURE) || (int64_t)left * REFRESH_PART > r->life_s))
         return false;

@@ -74,7 +74,8 @@ struct cache_get_options {
     uint32_t now_s;
     uint32_t stale_max_s; /* how long past its life an answer may be given; 0: never */
     uint32_t stale_ttl_s; /* TTL of records in such an answer (RFC 8767 4) */
-    bool prefetch;        /* take part in refresh marking */
+    bool prefetch;        /* refresh may be set before the end of an entry's life */
+    bool only_look;       /* refresh is never set: nobody is asked for this caller's sake */
 };
 
 /* Looks the key up and builds the whole answer in out: header with ID 0, QR and RA set, RCODE,

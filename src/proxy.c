@@ -65,7 +65,8 @@ static struct cache_key asker_key(const struct asker *a)
     };
 }
 
-static enum cache_outcome lookup(struct proxy *p, const struct cache_key *key,
+/* only_look: this one asks nobody, and is not told to refresh. */
+static enum cache_outcome lookup(struct proxy *p, const struct cache_key *key, bool only_look,
                                  struct cache_answer *c)
 {
     struct cache_get_options options = {
@@ -73,6 +74,7 @@ static enum cache_outcome lookup(struct proxy *p, const struct cache_key *key,
         .stale_max_s = p->config->stale_max_age_s,
         .stale_ttl_s = p->config->stale_ttl_s,
         .prefetch = p->config->prefetch,
+        .only_look = only_look,
     };
     enum cache_outcome outcome =
         cache_get(p->cache, key, &options, p->out.msg, DNS_MESSAGE_MAX, c);
@@ -86,7 +88,7 @@ static bool find_stale(struct proxy *p, const struct asker *a, struct cache_answ
                        bool *stale)
 {
     struct cache_key key = asker_key(a);
-    enum cache_outcome outcome = lookup(p, &key, c);
+    enum cache_outcome outcome = lookup(p, &key, true, c);
 
     *stale = outcome == CACHE_EXPIRED;
     return outcome == CACHE_EXPIRED || (outcome == CACHE_HIT && !c->failure);
@@ -205,9 +207,9 @@ static void on_answer(void *arg, const struct upstream_answer *answer)
     o.answer.rcode = got.rcode;
     o.answer.authentic = got.authentic;
     o.max_age_s = got.max_age_s;
-    if (got.failure)
-        cache_refresh_failed(p->cache, &key, clock_now_s());
     keep(p, &key, &got, o.answer.errors.code[0], o.answer.errors.text[0]);
+    if (got.failure) /* after that: what is put ends a refresh */
+        cache_refresh_failed(p->cache, &key, clock_now_s());
     reply_waiters(p, ask, &got, &o);
 out:
     inflight_free(ask);
@@ -356,7 +358,7 @@ static void answer_question(struct proxy *p, struct query *q, struct asker *a)
         return;
     }
     key = asker_key(a);
-    outcome = lookup(p, &key, &c);
+    outcome = lookup(p, &key, !(a->flags & DNS_RD), &c);
     if (outcome == CACHE_HIT) {
         metrics_count(M_CACHE_HITS);
         respond_cached(&p->out, q, a, &c, false);

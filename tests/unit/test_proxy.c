@@ -604,6 +604,38 @@ static void test_prefetch(void **state)
     assert_in_range(first_ttl(f->c), 99, 100);
 }
 
+/* Who does not want recursion makes none, and is in nobody's way who does. */
+static void test_no_recursion(void **state)
+{
+    struct fixture *f = *state;
+
+    ASK(f, "some.test", RR_A);
+    assert_true(answer_a(0, 100));
+    ASK(f, "some.test", RR_A);
+    clock_advance(95 * 1000);
+    ASK(f, "some.test", RR_A, .no_rd = true);
+    assert_int_equal(f->c->reply.count[DNS_ANSWER], 1);
+    assert_int_equal(fake_n_asks, 1);
+    ASK(f, "some.test", RR_A);
+    assert_int_equal(fake_n_asks, 2);
+    assert_true(answer_a(1, 100));
+    clock_advance(110 * 1000);
+    fake_well = false;
+    ASK(f, "some.test", RR_A, .no_rd = true);
+    assert_int_equal(f->c->reply.rcode, DNS_RCODE_REFUSED);
+    ASK(f, "some.test", RR_A, .opt = true);
+    assert_int_equal(error_code(f->c, 0), DNS_EDE_STALE);
+    assert_int_equal(fake_n_asks, 3);
+    /* Nobody waited for this failure; it puts off the next ask all the same. */
+    fake_fail(2, DNS_EDE_NETWORK_ERROR);
+    ASK(f, "some.test", RR_A, .opt = true);
+    assert_int_equal(error_code(f->c, 0), DNS_EDE_STALE);
+    assert_int_equal(fake_n_asks, 3);
+    clock_advance(CACHE_REFRESH_S * 1000);
+    ASK(f, "some.test", RR_A, .opt = true);
+    assert_int_equal(fake_n_asks, 4);
+}
+
 static void test_subnet_modes(void **state)
 {
     static const struct {
@@ -847,6 +879,7 @@ int main(void)
         T(test_stale),
         T(test_stale_then_zero_ttl),
         T(test_prefetch),
+        T(test_no_recursion),
         T(test_subnet_modes),
         T(test_subnets_apart),
         T(test_strays),
