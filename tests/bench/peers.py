@@ -93,6 +93,7 @@ class Setting:
   pidfile: "{d}/nsd.pid"
   xfrdfile: "{d}/xfrd"
   rrl-ratelimit: 0
+  minimal-responses: yes
   server-count: 1
 remote-control:
   control-enable: no
