@@ -182,6 +182,18 @@ def test_no_answer_is_kept_five_seconds(plain, up, via, unique):
     answered(plain, via, query(name), addresses=["192.0.2.1"])
 
 
+def test_network_failures_are_void_after_recovery(fresh, up, via, unique):
+    """No waiting once an upstream is back."""
+    daemon = fresh(up, upstream="{ timeout: 200ms, tries: 2, deadline: 1s }")
+    name = unique("ttl-60")
+    answered(daemon, via, query(unique()))
+    up.down()
+    answer = answered(daemon, via, query(name, opt=opt()), SERVFAIL)
+    assert set(answer.ede) & {wire.EDE_NO_REACHABLE, wire.EDE_NETWORK}
+    up.up()
+    comes_again(daemon, via, lambda: name)
+
+
 def comes_again(daemon, via, name, seconds=3):
     """Asks until there is an answer; that takes no longer than a probe may (2 s)."""
     deadline = time.monotonic() + seconds
@@ -203,7 +215,7 @@ def test_probe_while_nothing_is_well(fresh, up, unique):
 
 # ---- stale answers (RFC 8767)
 
-@pytest.mark.parametrize("how", ["mute"])
+@pytest.mark.parametrize("how", ["down", "mute"])
 def test_row_64_stale(stale, up, via, unique, how):
     """TTL 30 and EDE 3 when no upstream answers; the new answer once one does."""
     name = unique("count-60")
