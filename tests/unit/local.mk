@@ -211,4 +211,30 @@ tests_unit_test_cache_stress_SOURCES = tests/unit/test_cache_stress.c
 tests_unit_test_cache_stress_CPPFLAGS = $(cache_proof_cppflags)
 tests_unit_test_cache_stress_LDADD = $(cache_proof_libs)
 
+# cache: its parts, one by one
+cache_tests = \
+	tests/unit/test_cache_admin \
+	tests/unit/test_cache_ecs \
+	tests/unit/test_cache_life \
+	tests/unit/test_cache_namecode \
+	tests/unit/test_cache_page
+check_PROGRAMS += $(cache_tests)
+TESTS += $(cache_tests)
+cache_test_sources = tests/unit/cache_help.h tests/unit/made.c tests/unit/made.h
+tests_unit_test_cache_admin_SOURCES = tests/unit/test_cache_admin.c $(cache_test_sources)
+tests_unit_test_cache_admin_CPPFLAGS = $(cache_proof_cppflags)
+tests_unit_test_cache_admin_LDADD = $(cache_proof_libs)
+tests_unit_test_cache_ecs_SOURCES = tests/unit/test_cache_ecs.c $(cache_test_sources)
+tests_unit_test_cache_ecs_CPPFLAGS = $(cache_proof_cppflags)
+tests_unit_test_cache_ecs_LDADD = $(cache_proof_libs)
+tests_unit_test_cache_life_SOURCES = tests/unit/test_cache_life.c $(cache_test_sources)
+tests_unit_test_cache_life_CPPFLAGS = $(cache_proof_cppflags)
+tests_unit_test_cache_life_LDADD = $(cache_proof_libs)
+tests_unit_test_cache_namecode_SOURCES = tests/unit/test_cache_namecode.c $(cache_test_sources)
+tests_unit_test_cache_namecode_CPPFLAGS = $(cache_proof_cppflags)
+tests_unit_test_cache_namecode_LDADD = $(cache_proof_libs)
+tests_unit_test_cache_page_SOURCES = tests/unit/test_cache_page.c $(cache_test_sources)
+tests_unit_test_cache_page_CPPFLAGS = $(cache_proof_cppflags)
+tests_unit_test_cache_page_LDADD = $(cache_proof_libs)
+
 endif

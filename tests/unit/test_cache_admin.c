@@ -1,0 +1,288 @@
+/* test_cache_admin.c - flush, walk, resize, save and restore. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cache/crc.h"
+#include "cache_help.h"
+#include "unit/made.h"
+
+enum { NOW = 5000, NAMES = 3000, WALL = 1700000000 };
+
+static const struct cache_put_options usual = {
+    .now_s = NOW, .life_s = 300, .ede = DNS_EDE_NONE, .stale_max_s = 1000};
+
+static const char *name_of(unsigned i)
+{
+    static char name[64];
+    snprintf(name, sizeof name, "n%u.%s.example", i, i % 3 == 0 ? "left" : "right");
+    return name;
+}
+
+static void fill(struct cache *c)
+{
+    struct asked a;
+    for (unsigned i = 0; i < NAMES; i++)
+        put_a(c, ask(&a, name_of(i), i % 2 ? RR_A : RR_HTTPS), (uint8_t)(i % 250 + 1), 300,
+              &usual);
+}
+
+/* How many are still there; those that are must be right. */
+static unsigned count(struct cache *c, uint32_t now_s, uint32_t age_s)
+{
+    struct asked a;
+    unsigned n = 0;
+    for (unsigned i = 0; i < NAMES; i++) {
+        enum cache_outcome outcome;
+        struct cache_answer answer;
+        uint8_t got =
+            get_a(c, ask(&a, name_of(i), i % 2 ? RR_A : RR_HTTPS), now_s, 0, &outcome, &answer);
+        if (outcome == CACHE_MISS)
+            continue;
+        assert_int_equal(got, i % 250 + 1);
+        assert_int_equal(answer.ttl_s, 300 - age_s);
+        n++;
+    }
+    return n;
+}
+
+static size_t flush(struct cache *c, const char *name, bool suffix)
+{
+    struct asked a;
+    ask(&a, name, RR_A);
+    return suffix ? cache_flush_suffix(c, a.qname, a.key.qname_len)
+                  : cache_flush_name(c, a.qname, a.key.qname_len);
+}
+
+static void test_flush(void **state)
+{
+    (void)state;
+    struct cache *c = cache_create(4 << 20);
+    struct cache_stats stats;
+    fill(c);
+    assert_int_equal(count(c, NOW, 0), NAMES);
+    assert_int_equal(flush(c, "n7.right.example", false), 1);
+    assert_int_equal(flush(c, "n7.right.example", false), 0);
+    assert_int_equal(flush(c, "ight.example", true), 0); /* no label of that name */
+    assert_int_equal(flush(c, "LEFT.example", true), NAMES / 3);
+    assert_int_equal(count(c, NOW, 0), NAMES - NAMES / 3 - 1);
+    assert_sound(c);
+    cache_flush_all(c);
+    assert_int_equal(count(c, NOW, 0), 0);
+    cache_stats(c, &stats);
+    assert_int_equal(stats.entries + stats.bytes_used + stats.bytes_large, 0);
+    assert_sound(c);
+    cache_destroy(c);
+}
+
+struct seen {
+    unsigned n, stop_at;
+    bool name[NAMES];
+};
+
+static bool each(void *arg, const struct cache_entry_info *info)
+{
+    struct seen *s = arg;
+    char text[NAME_TEXT_SIZE];
+    unsigned i = 0;
+    assert_int_equal(sscanf(name_to_text(info->qname, info->qname_len, text), "n%u.", &i), 1);
+    assert_true(i < NAMES && !s->name[i]);
+    s->name[i] = true;
+    assert_int_equal(info->qtype, i % 2 ? RR_A : RR_HTTPS);
+    assert_int_equal(info->life_left_s, 290);
+    return ++s->n != s->stop_at;
+}
+
+static void test_walk(void **state)
+{
+    (void)state;
+    struct cache *c = cache_create(4 << 20);
+    struct seen all = {.n = 0}, some = {.stop_at = 10};
+    fill(c);
+    cache_walk(c, NOW + 10, each, &all);
+    assert_int_equal(all.n, NAMES);
+    cache_walk(c, NOW + 10, each, &some);
+    assert_int_equal(some.n, 10);
+    cache_destroy(c);
+}
+
+static void test_resize(void **state)
+{
+    (void)state;
+    struct cache *c = cache_create(2 << 20);
+    static const size_t sizes[] = {8 << 20, 3 << 20, 1 << 20, 16 << 20};
+    fill(c);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct cache_stats stats;
+        assert_int_equal(cache_resize(c, sizes[i], NOW), ERR_OK);
+        cache_stats(c, &stats);
+        assert_int_equal(stats.bytes_total, sizes[i]);
+        assert_int_equal(count(c, NOW + 10, 10), NAMES);
+        assert_sound(c);
+    }
+    assert_int_equal(cache_resize(c, CACHE_MIN_BYTES - 1, NOW), ERR_NOMEM);
+    assert_int_equal(count(c, NOW + 10, 10), NAMES);
+    cache_destroy(c);
+}
+
+/* A large answer, and how long it is when it comes out. */
+static void put_large(struct cache *c, struct cache_key *key)
+{
+    static uint8_t msg[MADE_MAX];
+    struct random r;
+    struct dns_reply reply;
+    random_seed(&r, 3);
+    size_t len;
+    do
+        len = made_reply(&r, MADE_LARGE, key->qname, key->qname_len, key->qtype, msg);
+    while (len < 5000);
+    assert_true(reply_parse(&reply, msg, len));
+    assert_int_equal(cache_put(c, key, &reply, &usual), ERR_OK);
+}
+
+static void test_snapshot(void **state)
+{
+    (void)state;
+    char path[64];
+    struct stat st;
+    struct asked large;
+    struct cache_answer answer, again;
+    enum cache_outcome outcome;
+    snprintf(path, sizeof path, "cache-admin-%ld.snapshot", (long)getpid());
+    struct cache *c = cache_create(4 << 20);
+    assert_int_equal(cache_restore(c, path, NOW, WALL), ERR_MISSING);
+    fill(c);
+    put_large(c, ask(&large, "large.example", RR_TXT));
+    get_a(c, &large.key, NOW, 0, &outcome, &answer);
+    assert_int_equal(cache_save(c, path, NOW + 10, WALL), ERR_OK);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    cache_destroy(c);
+
+    /* another size and another clock, 20 s later; what was put meanwhile is newer */
+    static const size_t sizes[] = {4 << 20, 1 << 20, 16 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct asked a;
+        struct cache_put_options o = usual;
+        o.now_s = 77;
+        c = cache_create(sizes[i]);
+        put_a(c, ask(&a, "n1.right.example", RR_A), 2, 300, &o);
+        put_a(c, ask(&a, "later.example", RR_A), 9, 300, &o);
+        assert_int_equal(cache_restore(c, path, 77, WALL + 20), ERR_OK);
+        assert_int_equal(get_a(c, &a.key, 77, 0, &outcome, &again), 9);
+        get_a(c, ask(&a, "n1.right.example", RR_A), 77, 0, &outcome, &again);
+        assert_int_equal(again.ttl_s, 300);
+        assert_int_equal(flush(c, "n1.right.example", false), 1);
+        assert_int_equal(count(c, 77, 30), NAMES - 1);
+        get_a(c, &large.key, 77, 0, &outcome, &again);
+        assert_int_equal(outcome, CACHE_HIT);
+        assert_int_equal(again.len, answer.len);
+        assert_sound(c);
+        cache_destroy(c);
+    }
+
+    /* after weeks nothing is of use, and a clock set back makes nothing younger */
+    c = cache_create(4 << 20);
+    assert_int_equal(cache_restore(c, path, 77, WALL + 30 * 86400), ERR_OK);
+    assert_int_equal(count(c, 77, 0), 0);
+    assert_int_equal(cache_restore(c, path, 77, WALL - 86400), ERR_OK);
+    assert_int_equal(count(c, 77, 10), NAMES);
+    cache_destroy(c);
+    unlink(path);
+}
+
+static uint8_t *file_read(const char *path, size_t *len)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *len = (size_t)ftell(f);
+    rewind(f);
+    uint8_t *data = malloc(*len);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, *len, f), *len);
+    fclose(f);
+    return data;
+}
+
+static void file_write(const char *path, const uint8_t *data, size_t len)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, len, f), len);
+    fclose(f);
+}
+
+/* The CRC of the first block made right again, so that what is behind it is put to the test. */
+static void crc_mend(uint8_t *data, size_t len)
+{
+    enum { FILE_HEADER = 56, BLOCK_HEADER = 8 };
+    uint32_t block, crc;
+    if (len < FILE_HEADER + BLOCK_HEADER)
+        return;
+    memcpy(&block, data + FILE_HEADER, sizeof block);
+    if (block > len - FILE_HEADER - BLOCK_HEADER)
+        return;
+    crc = cache_crc(0, data + FILE_HEADER + BLOCK_HEADER, block);
+    memcpy(data + FILE_HEADER + 4, &crc, sizeof crc);
+}
+
+static void test_damaged_snapshot(void **state)
+{
+    (void)state;
+    char path[64];
+    struct random r;
+    size_t len, restored = 0;
+    random_seed(&r, 4);
+    snprintf(path, sizeof path, "cache-damaged-%ld.snapshot", (long)getpid());
+    struct cache *c = cache_create(4 << 20);
+    struct asked large;
+    put_large(c, ask(&large, "large.example", RR_TXT));
+    fill(c);
+    assert_int_equal(cache_save(c, path, NOW, WALL), ERR_OK);
+    cache_destroy(c);
+    uint8_t *good = file_read(path, &len), *bad = malloc(len);
+    assert_non_null(bad);
+    for (int i = 0; i < 150; i++) {
+        struct cache_stats stats;
+        size_t cut = i % 3 == 0 ? random_below(&r, (uint32_t)len) : len;
+        memcpy(bad, good, len);
+        for (int k = 0; k < i % 50; k++)
+            bad[random_below(&r, (uint32_t)len)] = (uint8_t)random_next(&r);
+        if (i % 2)
+            crc_mend(bad, cut);
+        file_write(path, bad, cut);
+        c = cache_create(CACHE_MIN_BYTES);
+        enum err err = cache_restore(c, path, NOW, WALL);
+        assert_true(err == ERR_OK || err == ERR_FORMAT);
+        cache_stats(c, &stats);
+        assert_true(stats.entries <= NAMES + 1);
+        restored += stats.entries;
+        assert_sound(c);
+        cache_destroy(c);
+    }
+    assert_true(restored > NAMES);
+    free(good);
+    free(bad);
+    unlink(path);
+}
+
+static void test_crc(void **state)
+{
+    (void)state;
+    assert_int_equal(cache_crc(0, "123456789", 9), 0xe3069283); /* RFC 3720's check value */
+    assert_int_equal(cache_crc(cache_crc(0, "12345", 5), "6789", 4), 0xe3069283);
+    assert_int_equal(cache_crc(0, "", 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_resize),
+        cmocka_unit_test(test_snapshot),
+        cmocka_unit_test(test_damaged_snapshot),
+        cmocka_unit_test(test_crc),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
