@@ -94,6 +94,18 @@ static void add(struct reader *r, const uint8_t *name, size_t name_len, uint16_t
     l->n++;
 }
 
+/* True when an answer can have the record: what is written as \# (RFC 3597 5) may be anything.
+ */
+static bool is_sound(const uint8_t *name, size_t name_len, uint16_t type, const uint8_t *rdata,
+                     size_t rdata_len)
+{
+    uint8_t msg[DNS_MESSAGE_MAX];
+    struct dns_builder b;
+
+    return build_start(&b, msg, sizeof msg, 0, 0, name, name_len, type, DNS_CLASS_IN) &&
+           build_rr(&b, DNS_ANSWER, name, name_len, type, DNS_CLASS_IN, 0, rdata, rdata_len);
+}
+
 /* One record in zone file syntax, by getdns's parser. */
 static void read_record(struct reader *r, const char *text)
 {
@@ -114,6 +126,15 @@ static void read_record(struct reader *r, const char *text)
         rrtype_is_meta(dns_read16(wire + name_len)) ||
         dns_read16(wire + name_len + 2) != DNS_CLASS_IN) {
         fault(r, "not a record of class IN");
+        goto out;
+    }
+    if (!is_sound(wire, name_len, dns_read16(wire + name_len), wire + name_len + DNS_RR_FIXED,
+                  len - name_len - DNS_RR_FIXED)) {
+        fault(r, "not rdata of its type");
+        goto out;
+    }
+    if (name_len > 2 && wire[0] == 1 && wire[1] == '*') {
+        fault(r, "a name, not a wildcard, is wanted");
         goto out;
     }
     add(r, wire, name_len, dns_read16(wire + name_len), dns_read32(wire + name_len + 4),

@@ -190,9 +190,11 @@ static void test_faults(void **state)
         TEXT("router.lan A 192.168.1"),  TEXT("router.lan"),
         TEXT("a.lan CNAME far.example"), TEXT("hosts /nonexistent/hosts"),
         TEXT("router.lan CH A 1.2.3.4"), TEXT("good.lan A 1.2.3.4"),
+        TEXT("a.lan A \\# 3 010203"),    TEXT("*.lan A 1.2.3.4"),
+        TEXT("a.lan A \\# 4 01020304"),
     };
-    struct config c = {.local = bad, .n_local = 6};
-    size_t seen[7] = {0};
+    struct config c = {.local = bad, .n_local = 9};
+    size_t seen[10] = {0};
 
     (void)state;
     assert_null(local_create(&c, count_fault, seen));
@@ -201,6 +203,9 @@ static void test_faults(void **state)
     assert_int_equal(seen[2], 1);
     assert_int_equal(seen[3], 1);
     assert_int_equal(seen[5], 0);
+    assert_int_equal(seen[6], 1);
+    assert_int_equal(seen[7], 1);
+    assert_int_equal(seen[8], 0);
 }
 
 static void test_hosts(void **state)
