@@ -1,11 +1,11 @@
 """Attacks of every kind beside a good client, which must not notice: no failure, and the memory
 they took comes back.
 
-Each attack goes on for about a second; PITH_ATTACK_SECONDS makes it longer, and then the good
-client's time to an answer (99th percentile) is compared with what it is beside lawful traffic
-of the same rate, and a table is printed. PITH_IDLE_CONNECTIONS=10000 adds the test of that many
-idle connections. Where taskset is, the longer runs keep server and clients on processors of
-their own.
+Each attack goes on for about a second; PITH_TEST_ATTACK_SECONDS makes it longer, and then the
+good client's time to an answer (99th percentile) is compared with what it is beside lawful
+traffic of the same rate, and a table is printed. PITH_TEST_IDLE_CONNECTIONS=10000 adds the test
+of that many idle connections. Where taskset is, the longer runs keep server and clients on
+processors of their own.
 """
 
 import gc
@@ -28,8 +28,8 @@ from attack_clients import HOT, KINDS
 from checks import fits
 from wire import NOERROR, query
 
-SECONDS = float(os.environ.get("PITH_ATTACK_SECONDS", "0"))
-IDLE = int(os.environ.get("PITH_IDLE_CONNECTIONS", "0"))
+SECONDS = float(os.environ.get("PITH_TEST_ATTACK_SECONDS", "0"))
+IDLE = int(os.environ.get("PITH_TEST_IDLE_CONNECTIONS", "0"))
 GROWTH = 5 << 20  # octets of resident memory that an attack may leave behind
 SLOWER = 3        # how many times
 
@@ -271,7 +271,7 @@ if IDLE:
         assert hard >= IDLE + 200, "too few descriptors"
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, IDLE + 200), hard))
         limits = (f"{{ connections: {IDLE + 500}, connections-per-client: 200, idle: 1h, "
-                  "read: 1h }")
+                  "read: 10m }")
         daemon = daemons(upstream, "tcp", limits=limits)
         clients.ask(daemon, "doh", query(HOT))
         throughput(daemon, 2)
