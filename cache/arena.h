@@ -69,6 +69,7 @@ static inline void cache_arena_prefetch(const struct cache_page *p)
 {
     __builtin_prefetch(p, 1);
     __builtin_prefetch((const char *)p + 64, 1);
+    __builtin_prefetch((const char *)p + PAGE_SIZE - 128, 1);
     __builtin_prefetch((const char *)p + PAGE_SIZE - 64, 1);
 }
 

@@ -2,7 +2,7 @@
  *
  *   0     4      6   7      8          9       10        12      16                     4096
  *   +-----+------+---+------+----------+-------+---------+-------+-------------+-----------+
- *   | seq | used | n | hand | ghost at | spare | soonest | spare | body        | 32 ghosts |
+ *   | seq | used | n | hand | ghost at | spare | soonest | spare | body        | 64 ghosts |
  *   +-----+------+---+------+----------+-------+---------+-------+-------------+-----------+
  *
  *   body:   | block 0 | block 1 | ...   free   ... | entry n-1 | ... | entry 1 | entry 0 |
@@ -35,7 +35,7 @@
 
 enum {
     PAGE_SIZE = 4096,
-    PAGE_GHOSTS = 32,
+    PAGE_GHOSTS = 64,
     PAGE_HEAD = 16,
     PAGE_BODY = PAGE_SIZE - PAGE_HEAD - 2 * PAGE_GHOSTS,
     PAGE_BLOCK = 24,

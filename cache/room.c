@@ -10,7 +10,7 @@
 #include <assert.h>
 
 enum {
-    SMALL_SHARE = 16,    /* the small FIFO has a page's entries / 8 */
+    SMALL_SHARE = 24,    /* the small FIFO has 1/24 of a page's entries, one or two */
     FULL_PERMILLE = 975, /* with more in use, displacement only costs time */
     REPORT_BYTES = 4096, /* a thread's lot of COUNT_BYTES */
 };
