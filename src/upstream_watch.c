@@ -168,6 +168,8 @@ static void ask_probe(struct upstream *u, bool for_loop)
     uint8_t name[DNS_NAME_MAX];
     struct upstream_question q = {.qname = root, .qname_len = sizeof root, .qtype = RR_NS};
     size_t i = slot_of(u);
+    if (i == u->set->roster->all) /* not in the present configuration */
+        return;
     if (u->probes >= PROBES_MAX || (for_loop && i >= LOOPCHECK_SLOTS))
         return;
     if (for_loop) {
@@ -182,8 +184,6 @@ static void ask_probe(struct upstream *u, bool for_loop)
 
 void watch_probe(struct upstream *u)
 {
-    if (slot_of(u) == u->set->roster->all)
-        return; /* not in the present configuration */
     if (u->main)
         ask_probe(u, u->looping);
     else

@@ -540,6 +540,43 @@ static void reload_keeps_what_stays(void **state)
     }
 }
 
+/* What is found out about one that a reload has left out is of no interest. */
+static void silence_of_one_left_behind(void **state)
+{
+    enum { QUESTIONS = 6 };
+    static struct outcome o[QUESTIONS];
+    (void)state;
+    for (size_t t = 0; t < 2; t++) {
+        char yaml[1024], line[384];
+        struct client c;
+        unsigned open = QUESTIONS;
+        struct fake *f = fake_start(transports[t], 0), *other = fake_start(FAKE_UDP, 0);
+        snprintf(yaml, sizeof yaml, QUICK("ordered") "upstreams:\n%s",
+                 client_line(line, sizeof line, transports[t], fake_port(f), ""));
+        client_open(&c, yaml);
+        fake_set(f, FAKE_SILENT);
+        memset(o, 0, sizeof o);
+        for (size_t i = 0; i < QUESTIONS; i++) {
+            o[i].open = &open;
+            assert_non_null(client_ask(&c, &o[i], "b.example."));
+        }
+        snprintf(yaml, sizeof yaml, QUICK("ordered") "upstreams:\n%s",
+                 client_line(line, sizeof line, FAKE_UDP, fake_port(other), ""));
+        struct config *config = client_config(yaml);
+        assert_true(upstream_reload(c.set, config));
+        config_unref(c.config);
+        c.config = config;
+        client_run(&c, &open, 5000);
+        assert_int_equal(open, 0);
+        for (size_t i = 0; i < QUESTIONS; i++)
+            assert_false(o[i].answered);
+        expect_answer(&c, "a.example.");
+        client_close(&c);
+        fake_stop(f);
+        fake_stop(other);
+    }
+}
+
 static void without_upstreams_every_ask_fails(void **state)
 {
     (void)state;
@@ -920,6 +957,7 @@ int main(void)
         cmocka_unit_test(asks_in_callbacks),
         cmocka_unit_test(outstanding_asks_are_capped),
         cmocka_unit_test(reload_keeps_what_stays),
+        cmocka_unit_test(silence_of_one_left_behind),
         cmocka_unit_test(without_upstreams_every_ask_fails),
         cmocka_unit_test(down_and_back),
         cmocka_unit_test(one_dead_name_takes_nobody_down),
