@@ -17,7 +17,8 @@ PATIENCE = 90  # seconds; the machine may be busy
 
 
 class Chromium:
-    """One session. The policy makes it use pithd, and nothing else, for names."""
+    """One session. The policy makes it use pithd, and nothing else, for names; unless only=False,
+    when it probes pithd first and would go on without it."""
 
     policies = "/etc/chromium/policies/managed"
     arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
@@ -25,12 +26,13 @@ class Chromium:
                  "--disable-component-update", "--disable-sync", "--disable-extensions",
                  "--disable-features=OptimizationHints,MediaRouter,HttpsUpgrades"]
 
-    def __init__(self, folder, template, ca):
+    def __init__(self, folder, template, ca, only=True):
         os.makedirs(self.policies, exist_ok=True)
         der = subprocess.run(["openssl", "x509", "-in", ca, "-outform", "DER"], check=True,
                              capture_output=True).stdout
         with open(f"{self.policies}/pith.json", "w", encoding="ascii") as file:
-            json.dump({"DnsOverHttpsMode": "secure", "DnsOverHttpsTemplates": template,
+            json.dump({"DnsOverHttpsMode": "secure" if only else "automatic",
+                       "DnsOverHttpsTemplates": template,
                        "BuiltInDnsClientEnabled": True,
                        "CACertificates": [base64.b64encode(der).decode()]}, file)
         port = free_port()
@@ -87,7 +89,8 @@ class Chromium:
 
 
 class Firefox:
-    """One instance, with the CA in its profile and TRR in mode 3: names by pithd or not at all."""
+    """One instance, with the CA in its profile and TRR in mode 3: names by pithd or not at all;
+    or in mode 2, which asks pithd once it is confirmed."""
 
     preferences = {
         "network.trr.mode": 3,
@@ -113,7 +116,7 @@ class Firefox:
         "remote.prefs.recommended": False,
     }
 
-    def __init__(self, folder, uri, ca):
+    def __init__(self, folder, uri, ca, only=True):
         self.profile = f"{folder}/firefox"
         os.makedirs(self.profile)
         subprocess.run(["certutil", "-N", "-d", f"sql:{self.profile}", "--empty-password"],
@@ -121,7 +124,7 @@ class Firefox:
         subprocess.run(["certutil", "-A", "-d", f"sql:{self.profile}", "-t", "CT,C,C", "-n", "pith",
                         "-i", ca], check=True, capture_output=True)
         port = free_port()
-        wanted = {**self.preferences, "network.trr.uri": uri, "network.trr.custom_uri": uri,
+        wanted = {**self.preferences, "network.trr.mode": 3 if only else 2, "network.trr.uri": uri, "network.trr.custom_uri": uri,
                   "marionette.port": port}
         with open(f"{self.profile}/user.js", "w", encoding="ascii") as file:
             for key, value in wanted.items():

@@ -14,3 +14,9 @@ EXTRA_DIST += \
 .PHONY: check-interop
 check-interop: pithd$(EXEEXT)
 	$(AM_V_at)$(AM_TESTS_ENVIRONMENT) $(SHELL) $(top_srcdir)/tests/interop/check.sh
+
+clean-local: clean-interop
+clean-interop:
+	rm -rf tests/interop/artefacts tests/interop/home tests/interop/image tests/interop/image.log \
+		tests/interop/resolved tests/interop/tmp
+.PHONY: clean-interop

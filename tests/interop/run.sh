@@ -61,7 +61,7 @@ files() {
     mount -t tmpfs tmpfs /run && mkdir -p /run/etc /run/systemd /run/lock && cp -a /etc/. /run/etc &&
         mount --bind /run/etc /etc &&
         mount -t tmpfs tmpfs /usr/local/share/ca-certificates || return 1
-    echo 'nameserver 192.0.2.1' >/run/resolv.conf
+    printf 'nameserver 192.0.2.1\noptions timeout:1 attempts:1\n' >/run/resolv.conf
     # A link, or a file that is mounted, as in containers.
     umount /etc/resolv.conf 2>/dev/null
     rm -f /etc/resolv.conf

@@ -1,6 +1,7 @@
 """Pages whose names only our upstream knows, in browsers that ask pithd and nobody else."""
 
 import os
+import time
 
 import pytest
 
@@ -40,10 +41,11 @@ def start(case, tmp_path):
     """start(daemon) is a browser with a profile of its own."""
     started = []
 
-    def new(daemon):
+    def new(daemon, **how):
         folder = tmp_path / f"browser{len(started)}"
         folder.mkdir()
-        started.append(case.browser(str(folder), daemon.url(case.template), daemon.ca))
+        started.append(case.browser(str(folder), daemon.url(case.template), daemon.ca,
+                                    **how))
         return started[-1]
     yield new
     for browser in started:
@@ -93,8 +95,21 @@ def test_pages(case, start, daemon, upstream, web, artefacts):
     assert found(third) in other.open(web.url(third))
 
 
+def test_provider_check(case, start, daemon, upstream, web):
+    """Where the browser may choose, it tries a provider first; pithd passes, and is used."""
+    since = len(upstream.log)
+    browser = start(daemon(), only=False)
+    probe = {browsers.Chromium: ("www.gstatic.com", wire.A),
+             browsers.Firefox: ("example.com", wire.NS)}[case.browser]
+    upstream.wait_asked(probe[0], qtype=probe[1], timeout=60, since=since)
+    name = f"web.chosen.{case.label}.site.test"
+    deadline = time.monotonic() + 120
+    while found(name) not in browser.open(web.url(name)):  # not confirmed yet
+        assert time.monotonic() < deadline
+
+
 def test_probes(daemon):
-    """What browsers ask before they call a provider good."""
+    """The same questions as they are on the wire: ID 0, and Firefox's with client subnet 0/0."""
     daemon = daemon()
     probe = wire.query("www.gstatic.com", wire.A, wire.opt(), id=0)
     answer = daemon.ask("doh", probe)

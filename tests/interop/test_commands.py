@@ -127,6 +127,18 @@ def test_health(daemon):
     daemon.start_again()
 
 
+def test_health_behind_proxies(daemon):
+    """Clear text, and a listener that wants a PROXY header; who may not ask may still see that
+    there are answers."""
+    daemon = daemon(listen="""
+  doh: [ {address: "127.0.0.1:$clear", tls: false} ]
+  dot: [ {address: "127.0.0.1:$dot", proxy-protocol: ["127.0.0.1/32"]} ]
+  dns: [ {address: "127.0.0.1:$dns", proxy-protocol: ["192.0.2.1/32"]} ]""",
+                    access="{ allow: [192.0.2.0/24] }")
+    status, out = pithd("-c", daemon.config, "--health")
+    assert status == 0 and out.count("answers") == 2, out
+
+
 def test_profile(tmp_path, certificates):
     """It is a property list, and can be signed."""
     status, out = pithd("--mobileconfig", NAME)
