@@ -54,6 +54,8 @@ static void item_add(struct saving *s, uint8_t what, uint8_t meta, const uint8_t
                               .what = what,
                               .meta = meta,
                               .key_len = (uint16_t)key_len};
+    if (s->failed) /* the block is no longer emptied */
+        return;
     if (s->len + sizeof h + h.len > SNAPSHOT_BLOCK_MAX)
         block_flush(s);
     uint8_t *p = s->block + s->len;

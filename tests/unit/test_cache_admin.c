@@ -1,4 +1,6 @@
 /* test_cache_admin.c - flush, walk, resize, save and restore. */
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -266,6 +268,47 @@ static void test_damaged_snapshot(void **state)
     unlink(path);
 }
 
+/* 60000 octets in one record, of a type that has no form of its own. */
+static void put_huge(struct cache *c, const struct cache_key *key)
+{
+    static uint8_t msg[DNS_MESSAGE_MAX], rdata[60000];
+    struct dns_builder b;
+    struct dns_reply reply;
+    assert_true(build_start(&b, msg, sizeof msg, 7, DNS_QR | DNS_RA, key->qname, key->qname_len,
+                            key->qtype, DNS_CLASS_IN));
+    assert_true(
+        build_rr(&b, DNS_ANSWER, NULL, 0, key->qtype, DNS_CLASS_IN, 300, rdata, sizeof rdata));
+    assert_true(reply_parse(&reply, msg, build_finish(&b)));
+    assert_int_equal(cache_put(c, key, &reply, &usual), ERR_OK);
+}
+
+/* Nothing of a page that large answers come from is gathered once a write has failed. */
+static void test_disk_full(void **state)
+{
+    (void)state;
+    char path[64], temporary[sizeof path + 4];
+    struct cache *c = cache_create(64 << 20);
+    struct rlimit before, little;
+    struct asked a;
+    snprintf(path, sizeof path, "cache-admin-%ld.snapshot", (long)getpid());
+    for (uint16_t type = 1000; type < 1020; type++) /* of one name, so in two pages */
+        put_huge(c, ask(&a, "large.example", type));
+
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    little = (struct rlimit){.rlim_cur = 100000, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    assert_int_equal(cache_save(c, path, NOW, WALL), ERR_SYSTEM);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, handler);
+
+    snprintf(temporary, sizeof temporary, "%s.new", path);
+    assert_int_equal(access(temporary, F_OK), -1);
+    assert_int_equal(cache_save(c, path, NOW, WALL), ERR_OK);
+    cache_destroy(c);
+    unlink(path);
+}
+
 static void test_crc(void **state)
 {
     (void)state;
@@ -282,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_resize),
         cmocka_unit_test(test_snapshot),
         cmocka_unit_test(test_damaged_snapshot),
+        cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_crc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
