@@ -158,7 +158,7 @@ enum err cache_ecs_enter(struct cache *c, struct cache_arena *a, const struct ca
         return ERR_MISSING;
     if (e.full)
         return ERR_LIMIT;
-    for (unsigned i = 0; i < e.head.count; i++) {
+    for (unsigned i = 0; i < e.head.count && !put->failure; i++) {
         const struct prefix *p = &e.head.prefix[i];
         struct cache_name other;
         if (p->family != e.prefix.family || p->len != e.prefix.len ||

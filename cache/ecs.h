@@ -46,11 +46,13 @@ struct cache_ecs_put {
     const struct cache_key *key;
     uint8_t flags;
     uint8_t scope;
+    bool failure;
     uint32_t now_s, life_s, stale_max_s;
 };
 
 /* Enters the prefix in the head, which is made if there is none, and gives the fingerprint to
- * put the answer under; others for the same prefix, but of another scope, are taken out.
+ * put the answer under; others for the same prefix, but of another scope, are taken out, unless
+ * what comes is a failure.
  * ERR_LIMIT: too many prefixes already; ERR_MISSING: the arena is retired. */
 enum err cache_ecs_enter(struct cache *c, struct cache_arena *a, const struct cache_name *name,
                          const struct cache_ecs_put *put, uint64_t *fingerprint);

@@ -177,6 +177,7 @@ static enum err put_scoped(struct putting *p)
         .key = p->key,
         .flags = p->flags,
         .scope = p->options.scope,
+        .failure = p->options.failure,
         .now_s = p->options.now_s,
         .life_s = p->options.life_s,
         .stale_max_s = p->options.stale_max_s,

@@ -165,12 +165,30 @@ static void test_size(void **state)
     cache_destroy(c);
 }
 
+/* A failure for the same prefix, of whatever scope, leaves a good answer where it is. */
+static void test_failure_of_another_scope(void **state)
+{
+    (void)state;
+    struct cache *c = cache_create(CACHE_MIN_BYTES);
+    struct cache_put_options o = {
+        .now_s = NOW, .life_s = 100, .stale_max_s = 1000, .ede = DNS_EDE_NONE, .scope = 32};
+    struct cache_answer answer;
+    struct asked a;
+    ask_from(&a, "scopes.example", RR_A, "203.0.113.0", 24);
+    assert_int_equal(put_a(c, &a.key, 1, 100, &o), ERR_OK);
+    o.scope = 24;
+    put_failure(c, &a.key, o);
+    assert_int_equal(get_from(c, "scopes.example", "203.0.113.0", 24, &answer), 1);
+    assert_int_equal(answer.scope, 32);
+    cache_destroy(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_longest_match), cmocka_unit_test(test_scope_zero),
         cmocka_unit_test(test_flush),         cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_size),
+        cmocka_unit_test(test_size),          cmocka_unit_test(test_failure_of_another_scope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
