@@ -192,7 +192,9 @@ static inline bool has_space(const struct cache *c)
     return racy_load(&c->used) < racy_load(&c->capacity) / 1000 * FULL_PERMILLE;
 }
 
-/* Moves entry i of p to its other page, if that has room and nobody holds it. */
+/* Moves entry i of p to its other page, if that has room and nobody holds it. Once the arena is
+ * retired its pages may have been emptied for good already (resize.c): the flag is looked at
+ * with the page in hand. */
 static bool displace_one(const struct cache_room *r, struct cache_page *p, unsigned i,
                          size_t off)
 {
@@ -210,7 +212,8 @@ static bool displace_one(const struct cache_room *r, struct cache_page *p, unsig
     bool held = to == r->home || to == r->other;
     if (!held && !cache_page_trylock(to))
         return false;
-    bool fits = cache_page_room(to) >= (int)len;
+    bool fits = cache_page_room(to) >= (int)len &&
+                (held || !__atomic_load_n(&r->a->retired, __ATOMIC_SEQ_CST));
     if (fits) {
         cache_room_soonest(to, meta & META_KIND, p->body + off, len, r->now_s);
         cache_page_append(to, name.tag, meta, p->body + off, len);
