@@ -5,17 +5,25 @@
 
 enum {
     SWEEP_S = 6 * 3600,
-    SWEEP_PAGES_MAX = 512, /* in one go: about a millisecond */
+    SWEEP_PAGES = 256, /* in one go, about half a millisecond; or those of a second */
 };
 
-/* Sweeps as many pages as are due after so many seconds. */
-static void sweep(struct cache *c, uint32_t now_s, uint32_t seconds)
+/* Sweeps as many pages as are due after so many seconds, or the most that may be done in one
+ * go. Returns the seconds that this stands for: the rest is still due. */
+static uint32_t sweep(struct cache *c, uint32_t now_s, uint32_t seconds)
 {
     struct cache_arena *a = cache_arena_load(&c->arena);
     uint64_t due = (uint64_t)seconds * a->pages / SWEEP_S + 1;
+    uint64_t most = a->pages / SWEEP_S + 1;
     if (cache_arena_load(&c->old) != NULL)
-        return;
-    for (uint64_t i = 0; i < due && i < SWEEP_PAGES_MAX; i++) {
+        return seconds;
+    if (most < SWEEP_PAGES)
+        most = SWEEP_PAGES;
+    if (due > most) {
+        due = most;
+        seconds = (uint32_t)(due * SWEEP_S / a->pages);
+    }
+    for (uint64_t i = 0; i < due; i++) {
         size_t at = racy_load(&c->sweep_at);
         if (at >=
             a->pages) { /* a round is done: all pages have been looked at since it began */
@@ -26,6 +34,7 @@ static void sweep(struct cache *c, uint32_t now_s, uint32_t seconds)
         racy_store(&c->sweep_at, at + 1);
         cache_store_sweep(c, a, &a->page[at], now_s, racy_load(&c->stale_max_s));
     }
+    return seconds;
 }
 
 static void restart(struct cache *c, uint32_t now_s)
@@ -60,8 +69,8 @@ bool cache_clock_moved(struct cache *c, uint32_t now_s)
         cache_flush_all(c);
         restart(c, now_s);
     } else if (since >= CLOCK_STEP_S) {
-        racy_store(&c->clock_s, now_s);
-        sweep(c, now_s, (uint32_t)since);
+        uint32_t done = sweep(c, now_s, (uint32_t)since);
+        racy_store(&c->clock_s, racy_load(&c->clock_s) + done);
     }
     __atomic_store_n(&c->clock_busy, 0, __ATOMIC_RELEASE);
     return true;

@@ -16,7 +16,7 @@ struct cache {
     size_t bytes;              /* as asked for */
     uint64_t used;             /* octets in use, roughly: lines add to it in lots */
     uint64_t capacity;         /* octets for entries in the pages of `arena` */
-    uint32_t clock_s;          /* clock.h: the newest now_s seen, to 64 s */
+    uint32_t clock_s;          /* clock.h: how far sweeping has come; mostly now, to 64 s */
     uint32_t clock_runs;       /* 0 before the first call, and while all is forgotten */
     uint32_t clock_busy;       /* somebody is moving it on */
     uint32_t round_s;          /* when the round of sweeping began that is under way */
