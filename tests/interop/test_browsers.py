@@ -56,7 +56,7 @@ def found(name):
     return f"This is {name}"
 
 
-def test_pages(case, start, daemon, upstream, web, artefacts):
+def test_pages(case, start, daemon, upstream, web, artefacts, certificates):
     """A page is found, by questions of each type; names that are not there, and those that
     cannot be told, show the browser's own error page; a new visitor is served from the cache; a
     renewed certificate and a restart of pithd are not noticed."""
@@ -80,7 +80,7 @@ def test_pages(case, start, daemon, upstream, web, artefacts):
         browser.screenshot(os.path.join(artefacts, f"{case.label}-{word}.png"))
 
     second = f"web.second.{case.label}.site.test"
-    daemon.install_certificate((daemon.certificate, daemon.key))
+    daemon.install_certificate(certificates.server2)
     assert "done" in daemon.reload()
     assert found(second) in browser.open(web.url(second))
 
