@@ -61,10 +61,11 @@ static bool on_failure_answer(struct upstream_ask *a, struct upstream_try *t, ui
     return a->tries ? true : ask_fail(a);
 }
 
-/* A reply says that the upstream is well; where there was a loop, only the probe's does. */
-static bool counts(const struct upstream_ask *a, const struct upstream *u)
+/* A reply says that the upstream is well. Where there was a loop, only an answer to the probe
+ * does: somebody else who cuts the loop says SERVFAIL or REFUSED. */
+static bool counts(const struct upstream_ask *a, const struct upstream *u, uint16_t rcode)
 {
-    return !u->looping || a->kind == ASK_PROBE;
+    return !u->looping || (a->kind == ASK_PROBE && !is_failure(rcode));
 }
 
 static bool on_reply(struct upstream_ask *a, struct upstream_try *t, uint64_t now_us)
@@ -79,7 +80,7 @@ static bool on_reply(struct upstream_ask *a, struct upstream_try *t, uint64_t no
     if (stream && !t->over_tcp)
         line_carried(u, q);
     count_reply(u, q->reply.rcode, rtt_us);
-    if (counts(a, u))
+    if (counts(a, u, q->reply.rcode))
         watch_good(u, now_us, t->over_tcp || (stream && q->fresh) ? 0 : (uint32_t)rtt_us);
     ask_restore_case(a, q->octets);
     if (q->plain && q->reply.rcode == DNS_RCODE_FORMERR)
@@ -105,7 +106,7 @@ static bool on_truncated(struct upstream_ask *a, struct upstream_try *t, uint64_
     u->reply_us = now_us;
     upstream_count(&u->count[COUNT_TRUNCATED]);
     metrics_count(M_UPSTREAM_TRUNCATED);
-    if (counts(a, u))
+    if (counts(a, u, DNS_RCODE_NOERROR))
         watch_good(u, now_us, (uint32_t)(now_us - t->sent_us) + 1);
     a->resend_us = 0;
     (void)try_send(a, u, true, now_us);
@@ -119,7 +120,7 @@ static bool on_no_edns(struct upstream_ask *a, struct upstream_try *t, uint64_t 
     struct upstream *u = t->upstream;
     u->reply_us = now_us;
     u->plain_until_us = now_us + PLAIN_US;
-    if (counts(a, u))
+    if (counts(a, u, DNS_RCODE_FORMERR))
         watch_good(u, now_us, 0);
     (void)try_send(a, u, t->over_tcp, now_us);
     try_close(t);

@@ -589,3 +589,17 @@ def test_no_upstream(deserted, via, unique):
     """SERVFAIL with EDE 22 or 23 within the deadline."""
     answer = answered(deserted, via, query(unique(), opt=opt()), SERVFAIL, timeout=1.5)
     assert set(answer.ede) & {wire.EDE_NO_REACHABLE, wire.EDE_NETWORK}
+
+
+def test_loop_between_two(daemons, unique):
+    """Two daemons that forward to each other: SERVFAIL in time, and the log of who notices says
+    so, though not at every question."""
+    one = daemons(upstreams=upstreams((HOST, 1)))
+    two = daemons(upstreams=upstreams(one.dns))
+    one.write_config(upstreams=upstreams(two.dns))
+    one.reload()
+    for _ in range(10):
+        answered(one, "tcp", query(unique()), SERVFAIL)
+    for daemon in (one, two):
+        assert len([line for line in daemon.lines if "loop" in line]) < 5, daemon.log
+    assert "loop" in one.log + two.log
