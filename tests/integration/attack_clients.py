@@ -360,13 +360,13 @@ def pipelining_misses(_link):
 def half_open(_link):
     """Half a handshake."""
     octets = client_hello()
-    yield 1, octets[:len(octets) // 2]
+    yield 0, octets[:len(octets) // 2]
     yield from wait_for_the_end()
 
 
 def broken_handshake(_link):
     """A handshake that the server has worked for, and then nonsense."""
-    yield 1, client_hello() + b"\x16\x03\x03\0\x04oops" + os.urandom(64)
+    yield 0, client_hello() + b"\x16\x03\x03\0\x04oops" + os.urandom(64)
 
 
 def connections(_link):
@@ -458,6 +458,10 @@ KINDS = {
 }
 
 
+PER_CONNECTION = (connections, connect_only, one_question, half_open, broken_handshake)
+AGAIN_PER_S = 20  # those that were cut off come again so often
+
+
 def run_udp(kind, ports, pace, result):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind((SOURCE, 0))
@@ -493,8 +497,10 @@ def run_streams(kind, ports, pace, result):
             link = entry and entry[0]
             try:
                 if not entry:
-                    if kind.make in (connections, connect_only, one_question):
+                    if kind.make in PER_CONNECTION:
                         result["units"] += 1
+                    elif rounds > 0:  # connections are not what this is about
+                        pace.take(kind.rate // AGAIN_PER_S)
                     pace.take(1)
                     busy = True
                     link = Link((HOST, ports[kind.front]), kind.alpn,

@@ -122,8 +122,16 @@ def start_attack(daemon, name, seconds, rate=None):
     return subprocess.Popen(pinned(command + ports, 1), stdout=subprocess.PIPE, text=True)
 
 
+def processor_time(daemon):
+    """Seconds that the daemon has had a processor for."""
+    with open(f"/proc/{daemon.pid}/stat", encoding="ascii") as file:
+        user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def beside(daemon, good, name, seconds, rate=None):
     """The good client beside that kind: (times, failures, what became of the other)."""
+    begin, used = time.monotonic(), processor_time(daemon)
     attack = start_attack(daemon, name, seconds, rate)
     try:
         times, failures = good.run(lambda: attack.poll() is None, name not in FULL)
@@ -132,6 +140,7 @@ def beside(daemon, good, name, seconds, rate=None):
             attack.kill()
     result = json.loads(attack.communicate()[0])
     assert attack.returncode == 0
+    result["cpu"] = (processor_time(daemon) - used) / (time.monotonic() - begin)
     return times, failures, result
 
 
@@ -158,14 +167,15 @@ def attacked(daemons, upstream):
 
 @pytest.fixture(scope="module")
 def baselines(attacked):
-    """baselines(name, rate): the good client's 99th percentile beside this lawful traffic."""
+    """baselines(name, rate): the good client's 99th percentile beside this lawful traffic, and
+    how much of a processor the daemon took."""
     known = {}
 
     def measure(good, name, rate):
         if (name, rate) not in known:
-            times, failures, _ = beside(attacked, good, name, SECONDS, rate)
+            times, failures, result = beside(attacked, good, name, SECONDS, rate)
             assert failures == []
-            known[name, rate] = p99(times)
+            known[name, rate] = p99(times), result["cpu"]
         return known[name, rate]
     return measure
 
@@ -194,7 +204,8 @@ def settles(daemon, before, seconds=10):
 def test_attack(attacked, baselines, table, name):
     kind, good = KINDS[name], GoodClient(attacked)
     try:
-        normal = baselines(good, kind.lawful, kind.rate) if SECONDS else None
+        normal, lawful_cpu = (baselines(good, kind.lawful, kind.rate) if SECONDS
+                              else (None, 0))
         before = attacked.resident()
         times, failures, result = beside(attacked, good, name, SECONDS or 0.8)
         peak = attacked.resident() - before
@@ -202,9 +213,10 @@ def test_attack(attacked, baselines, table, name):
         good.close()
     grown = settles(attacked, before)
     worst = p99(times)
-    row = (f"{name:26} {len(times):6} answers {len(failures):3} failures  "
-           f"p99 {worst * 1000:7.2f} ms  x {worst / normal if normal else 0:5.2f}  "
-           f"at its end {peak / 1024:7.0f} KB  after {grown / 1024:7.0f} KB  {result}")
+    row = (f"{name:26} {len(times):4} answers {len(failures)} failures  "
+           f"p99 {worst * 1000:6.2f} ms (x {worst / normal if normal else 0:4.2f})  "
+           f"processor {result.pop('cpu') * 100:3.0f} % ({lawful_cpu * 100:3.0f} %)  "
+           f"{peak / 1024:6.0f} KB, after {grown / 1024:6.0f} KB  {result}")
     table.append(row)
     assert attacked.process.poll() is None, attacked.log
     assert failures == [], row
