@@ -79,6 +79,12 @@ static enum cache_outcome lookup(struct proxy *p, const struct cache_key *key, b
     enum cache_outcome outcome =
         cache_get(p->cache, key, &options, p->out.msg, DNS_MESSAGE_MAX, c);
 
+    if (outcome == CACHE_MISS)
+        return CACHE_MISS;
+    /* An answer that was got without a subnet says nothing about what one with it would be: it
+     * serves the clients of a subnet only once upstream said so (RFC 7871 7.3.1). */
+    if (key->subnet && key->subnet->source > 0 && !c->scoped && !c->had_subnet && !c->failure)
+        return CACHE_MISS;
     /* An old failure helps nobody. */
     return outcome == CACHE_EXPIRED && c->failure ? CACHE_MISS : outcome;
 }

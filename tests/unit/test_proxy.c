@@ -716,6 +716,16 @@ static void test_subnets_apart(void **state)
     ASK(f, "geo.test", RR_A);
     assert_int_equal(fake_n_asks, 3);
     assert_false(fake_asks[2].has_subnet);
+    assert_true(answer(2, 0, &two, 1, -1));
+    /* What was got without a subnet is not given to one, until upstream says it is for all. */
+    ASK(f, "geo.test", RR_A, .subnet = "203.0.113.0/24");
+    assert_int_equal(fake_n_asks, 4);
+    assert_true(answer(3, 0, &one, 1, 0));
+    ASK(f, "geo.test", RR_A, .subnet = "203.0.112.0/24");
+    assert_int_equal(fake_n_asks, 4);
+    assert_int_equal(f->c->msg[f->c->reply.section[DNS_AUTHORITY] - 1], 1);
+    ASK(f, "geo.test", RR_A);
+    assert_int_equal(fake_n_asks, 4);
     free(other);
 }
 
