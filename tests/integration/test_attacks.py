@@ -185,11 +185,10 @@ def table(request):
     """Rows, printed at the end."""
     rows = []
     yield rows
-    if SECONDS:
-        reporter = request.config.pluginmanager.getplugin("terminalreporter")
-        reporter.write_line("")
-        for row in rows:
-            reporter.write_line(row)
+    if SECONDS or IDLE:
+        capture = request.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():
+            print("", *rows, sep="\n")
 
 
 def settles(daemon, before, seconds=10):
