@@ -137,7 +137,7 @@ void cache_stats(const struct cache *c, struct cache_stats *out);
 /* Walks all entries, page by page, holding no lock while the callback runs. The callback gets
  * name (in lower case), type, life left, length. Answers for subnets are kept without their
  * names: a name that has some is shown once with `scoped` set, type 0 and the life of the one
- * that lives longest. Returning false ends the walk. */
+ * that lives longest. Returning false ends the walk, and so does a resize meanwhile. */
 struct cache_entry_info {
     const uint8_t *qname;
     size_t qname_len;

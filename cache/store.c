@@ -129,7 +129,6 @@ struct place {
     unsigned slot;
     size_t off, len;
     const uint8_t *record; /* the one sought, in the page; NULL without */
-    size_t record_len;
 };
 
 /* Looks for the entry that has the record; else any entry of the name. */

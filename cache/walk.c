@@ -66,6 +66,9 @@ void cache_walk(struct cache *c, uint32_t now_s,
     if (!cache_clock_check(c, now_s))
         return;
     for (size_t i = 0; i < a->pages; i++) {
+        /* A callback may take its time, and retired arenas are unmapped in the end. */
+        if (cache_arena_load(&c->arena) != a)
+            return;
         if (cache_page_copy(&a->page[i], &copy) && !page_show(&w, &copy))
             return;
     }
