@@ -238,14 +238,14 @@ def test_row_52_equal_subnets_share_one_ask(pithd, up, unique):
 
 
 @pytest.mark.parametrize("what", ["address", "source", "family", "short"])
-def test_row_52_answer_for_another_subnet(hasty, up, unique, what):
+def test_row_52_answer_for_another_subnet(hasty, up, via, unique, what):
     """Dropped, and not kept for those it claims to be for, once the failure is forgotten."""
     name = unique(f"ecswrong-{what}")
-    answered(hasty, "dot", subnet_query(name, "192.0.2.0", 24), SERVFAIL)
+    answered(hasty, via, subnet_query(name, "192.0.2.0", 24), SERVFAIL)
     hasty.advance(6000)
     up.on(name, lambda ask: ask.reply(ask.a()))
     other = str(ipaddress.ip_address(bytes([0xc0 ^ 0x55, 0, 2, 0])))
-    answered(hasty, "dot", subnet_query(name, other, 24), addresses=["192.0.2.1"])
+    answered(hasty, via, subnet_query(name, other, 24), addresses=["192.0.2.1"])
 
 
 def test_option_nobody_sent(pithd, up, via, unique):

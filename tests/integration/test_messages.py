@@ -502,7 +502,7 @@ def test_row_59_ids_swapped(request, up, unique, daemon):
 
 
 @pytest.mark.parametrize("daemon", ["over_tls", "over_tcp"])
-def test_row_59_unknown_and_repeated_ids(request, up, unique, daemon):
+def test_row_59_unknown_and_repeated_ids(request, up, via, unique, daemon):
     """An answer with an ID nobody used, and one that comes twice, do no harm."""
     server, name, after = request.getfixturevalue(daemon), unique(), unique()
 
@@ -511,25 +511,25 @@ def test_row_59_unknown_and_repeated_ids(request, up, unique, daemon):
         ask.reply(ask.a("192.0.2.8"))
         ask.reply(ask.a("203.0.113.9"))
     up.on(name, noise)
-    answered(server, "dot", query(name), addresses=["192.0.2.8"])
-    answered(server, "dot", query(after), addresses=["192.0.2.1"])
+    answered(server, via, query(name), addresses=["192.0.2.8"])
+    answered(server, via, query(after), addresses=["192.0.2.1"])
 
 
 @pytest.mark.parametrize("daemon", ["over_tls", "over_tcp"])
-def test_row_62_upstream_closed_while_idle(request, up, unique, daemon):
+def test_row_62_upstream_closed_while_idle(request, up, via, unique, daemon):
     server = request.getfixturevalue(daemon)
     for _ in range(3):
-        answered(server, "dot", query(unique()), addresses=["192.0.2.1"])
+        answered(server, via, query(unique()), addresses=["192.0.2.1"])
         up.drop_connections()
-    answered(server, "dot", query(unique()), addresses=["192.0.2.1"])
+    answered(server, via, query(unique()), addresses=["192.0.2.1"])
 
 
 @pytest.mark.parametrize("daemon", ["over_tls", "over_tcp"])
 @pytest.mark.parametrize("label", ["close-1", "reset-1"])
-def test_row_62_upstream_closes_on_a_question(request, up, unique, daemon, label):
+def test_row_62_upstream_closes_on_a_question(request, up, via, unique, daemon, label):
     """One retry on a new connection brings the answer."""
     server, name = request.getfixturevalue(daemon), unique(label)
-    answered(server, "dot", query(name), addresses=["192.0.2.1"])
+    answered(server, via, query(name), addresses=["192.0.2.1"])
     assert 2 <= len(up.asked(name)) <= 3
 
 
