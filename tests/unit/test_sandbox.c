@@ -50,6 +50,13 @@ static int filtered(int (*run)(void), char *log, size_t log_size)
     return status;
 }
 
+#if defined(HAVE_SECCOMP) && !defined(PITH_SANITIZER) &&                                       \
+    (defined(__x86_64__) || defined(__aarch64__))
+#define HAS_FILTER
+#endif
+
+#ifdef HAS_FILTER
+
 static int execute(void)
 {
     static char name[] = "true";
@@ -110,6 +117,8 @@ static int execute_on_thread(void)
     return result;
 }
 
+#endif
+
 static int serve(void)
 {
     static const int families[] = {AF_INET, AF_INET6, AF_UNIX};
@@ -141,8 +150,7 @@ static int give_up(void)
     abort();
 }
 
-#if defined(HAVE_SECCOMP) && !defined(PITH_SANITIZER) &&                                       \
-    (defined(__x86_64__) || defined(__aarch64__))
+#ifdef HAS_FILTER
 
 static void denies(void **state)
 {
