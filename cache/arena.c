@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { COLLAPSE = 25 }; /* MADV_COLLAPSE, which older headers lack */
+enum {
+    COLLAPSE = 25, /* MADV_COLLAPSE, which older headers lack */
+    SYSTEM_PAGE = 4096,
+};
 
 struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key)
 {
@@ -16,8 +19,9 @@ struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key)
     if (a->larges == 0)
         a->larges = 1;
     a->pages = (bytes - a->larges * LARGE_PAGE_SIZE) / PAGE_SIZE;
-    a->key = *key;
-    size_t len = a->pages * PAGE_SIZE + a->larges * LARGE_PAGE_SIZE;
+    cache_hash_init(&a->hash, key);
+    size_t small = (a->pages * PAGE_SIZE + SYSTEM_PAGE - 1) & ~(size_t)(SYSTEM_PAGE - 1);
+    size_t len = small + a->larges * LARGE_PAGE_SIZE;
     a->map_len = len + ARENA_HUGE; /* addresses only, to begin at a huge page */
     a->map = mmap(NULL, a->map_len, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -27,7 +31,7 @@ struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key)
     }
     uintptr_t start = ((uintptr_t)a->map + ARENA_HUGE - 1) & ~((uintptr_t)ARENA_HUGE - 1);
     a->page = (struct cache_page *)start;
-    a->large = (uint8_t *)start + a->pages * PAGE_SIZE;
+    a->large = (uint8_t *)start + small;
     /* where the system joins by itself it would make 2 MiB resident for the first entry */
     madvise(a->page, len, MADV_NOHUGEPAGE);
     return a;
@@ -43,10 +47,12 @@ void cache_arena_destroy(struct cache_arena *a)
 
 void cache_arena_drop(struct cache_arena *a, size_t first, size_t end)
 {
-    size_t len = (end - first) * PAGE_SIZE;
-    if (end == a->pages)
-        len += a->larges * LARGE_PAGE_SIZE;
-    madvise(a->page + first, len, MADV_DONTNEED);
+    uint8_t *start = (uint8_t *)a->page;
+    size_t from = first * PAGE_SIZE & ~(size_t)(SYSTEM_PAGE - 1);
+    size_t upto = end == a->pages ? (size_t)(a->large - start) + a->larges * LARGE_PAGE_SIZE
+                                  : end * PAGE_SIZE & ~(size_t)(SYSTEM_PAGE - 1);
+    if (upto > from)
+        madvise(start + from, upto - from, MADV_DONTNEED);
 }
 
 void cache_arena_join(struct cache_arena *a)

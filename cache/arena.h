@@ -1,10 +1,14 @@
 /* arena.h - the memory of a cache: one mapping, cut into pages.
  *
  *   | page 0 | page 1 | ... | page P-1 |    | large page 0 | ... | large page L-1 |
- *     4 KiB                                   64 KiB, 1/16 of all
+ *     4160                                    64 KiB, 1/16 of all
  *
  * All of it is zero in the beginning, which is an empty page, and becomes resident as it is
  * written to. No pointers lie in it. A key's hash names two pages, one of which has it.
+ *
+ * A page is a line of the processor's cache longer than a power of two: were it not, the heads
+ * of all pages would fall into the same few sets of that cache, and of 2000 hot pages most
+ * would be out of it.
  *
  * Keys are spread over all of the arena, so that nearly every lookup would miss the TLB. When
  * so much is in use that all pages are resident anyway, they are joined into huge ones, 2 MiB
@@ -22,7 +26,7 @@
 enum { LARGE_PAGE_SIZE = 65536, ARENA_LARGE_SHARE = 16, ARENA_HUGE = 1 << 21 };
 
 struct cache_arena {
-    struct hash_key key;
+    struct cache_hash hash;
     struct cache_page *page;
     size_t pages;
     uint8_t *large;
@@ -49,7 +53,7 @@ static inline uint64_t cache_arena_capacity(const struct cache_arena *a)
 }
 
 /* Gives the memory of these pages back (with the last ones that of the large pages) but keeps
- * the addresses, where late readers then find empty pages. */
+ * the addresses, where late readers then find empty pages. Nothing before them is in use. */
 void cache_arena_drop(struct cache_arena *a, size_t first, size_t end);
 
 /* The two pages of a key; they may be the same one. */

@@ -13,6 +13,7 @@
 #include "cache/encode.h"
 #include "cache/internal.h"
 #include "cache/large.h"
+#include "cache/octets.h"
 #include "cache/refresh.h"
 #include "cache/resize.h"
 #include "cache/store.h"
@@ -89,8 +90,8 @@ struct lookup {
 };
 
 /* What a record is worth now. */
-static enum cache_outcome judge(const struct lookup *l, const struct cache_record *r,
-                                int32_t left)
+static inline enum cache_outcome judge(const struct lookup *l, const struct cache_record *r,
+                                       int32_t left)
 {
     if (left > 0) {
         bool is_void =
@@ -103,8 +104,8 @@ static enum cache_outcome judge(const struct lookup *l, const struct cache_recor
 }
 
 /* Whether this caller is to refresh what it gets. */
-static bool to_refresh(const struct lookup *l, const struct cache_found *f, uint64_t id,
-                       const struct cache_record *r, int32_t left)
+static inline bool to_refresh(const struct lookup *l, const struct cache_found *f, uint64_t id,
+                              const struct cache_record *r, int32_t left)
 {
     if (l->options->only_look)
         return false;
@@ -114,7 +115,7 @@ static bool to_refresh(const struct lookup *l, const struct cache_found *f, uint
     return cache_refresh_claim(l->c->refresh, id, l->options->now_s, CACHE_REFRESH_S);
 }
 
-static void describe(struct cache_answer *a, const struct cache_record *r, int32_t left)
+static inline void describe(struct cache_answer *a, const struct cache_record *r, int32_t left)
 {
     a->ttl_s = left > 0 ? (uint32_t)left : 0;
     a->life_s = r->life_s;
@@ -129,23 +130,19 @@ static void describe(struct cache_answer *a, const struct cache_record *r, int32
     a->failure = r->flags & RECORD_FAILURE;
 }
 
-static bool answer_write(const struct lookup *l, const struct cache_record *r,
-                         const uint8_t *end, int32_t left)
-{
-    l->answer->len = cache_answer_write(l->out, l->size, l->key, r, end, left,
-                                        l->options->stale_ttl_s, &l->answer->max_age_s);
-    return l->answer->len > 0;
-}
-
 /* The answer of a large record; r becomes that. Kept apart for its buffer of 64 KiB. */
 __attribute__((noinline)) static bool answer_write_large(const struct lookup *l, uint64_t id,
                                                          const struct cache_record *stub,
                                                          int32_t left)
 {
-    uint8_t copy[LARGE_MAX + 8];
+    uint8_t copy[LARGE_MAX + OCTETS_LOT];
     struct cache_record r;
     size_t len = cache_large_get(l->arena, id, stub, copy);
-    if (len == 0 || !cache_record_read(&r, copy, len) || !answer_write(l, &r, copy + len, left))
+    if (len == 0 || !cache_record_read(&r, copy, len))
+        return false;
+    l->answer->len = cache_answer_list(l->out, l->size, l->key, &r, copy + len, left,
+                                       l->options->stale_ttl_s, &l->answer->max_age_s);
+    if (l->answer->len == 0)
         return false;
     describe(l->answer, &r, left);
     return true;
@@ -173,11 +170,14 @@ static enum cache_outcome get_under(struct lookup *l, const struct cache_name *n
     if (outcome == CACHE_MISS)
         return CACHE_MISS;
     uint64_t id = cache_refresh_id(name->hash, l->key->qtype, flags);
-    if (r.form == FORM_LARGE) {
-        if (!answer_write_large(l, id, &r, left))
+    if (__builtin_expect(r.form == FORM_LARGE, 0)) {
+        const struct cache_record stub = r; /* so that r can be in registers */
+        if (!answer_write_large(l, id, &stub, left))
             return CACHE_MISS;
     } else {
-        if (!answer_write(l, &r, f->end, left))
+        l->answer->len = cache_answer_write(l->out, l->size, l->key, &r, f->end, left,
+                                            l->options->stale_ttl_s, &l->answer->max_age_s);
+        if (l->answer->len == 0)
             return CACHE_MISS;
         describe(l->answer, &r, left);
     }
@@ -265,7 +265,7 @@ enum cache_outcome cache_get(struct cache *c, const struct cache_key *key,
     l.flags = key_flags(key);
     l.fresh_only = l.has_stale = false;
     if (cache_clock_check(c, options->now_s) &&
-        cache_key_from_name(&l.name, &l.arena->key, key->qname, key->qname_len)) {
+        cache_key_from_name(&l.name, &l.arena->hash, key->qname, key->qname_len)) {
         cache_resize_check(c, l.arena, &l.name);
         outcome = get(&l);
     }

@@ -69,7 +69,7 @@ static bool entry_check(struct check *k, struct cache_page *p, size_t off, size_
 
     if (!cache_entry_check(kind, entry, len))
         return fail(k, "malformed entry of kind %u, %zu octets", kind, len);
-    if (!cache_key_from_entry(&name, &k->a->key, kind, entry, len) || name.kind != kind)
+    if (!cache_key_from_entry(&name, &k->a->hash, kind, entry, len) || name.kind != kind)
         return fail(k, "malformed key");
     if (name.tag != page_tag(p, k->slot))
         return fail(k, "tag is not of the key");

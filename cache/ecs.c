@@ -37,7 +37,6 @@ static uint64_t fingerprint(const struct cache_arena *a, const struct cache_name
         uint8_t flags;
         struct prefix prefix;
         uint8_t ip[16];
-        uint8_t zero[8]; /* for the hash to read beyond the end */
     } of = {
         .name = name->hash,
         .generation = generation,
@@ -48,7 +47,7 @@ static uint64_t fingerprint(const struct cache_arena *a, const struct cache_name
     struct ecs cut = *subnet;
     ecs_cut(&cut, prefix->len);
     memcpy(of.ip, cut.ip, sizeof of.ip);
-    return cache_key_hash(&a->key, (const uint8_t *)&of, sizeof of - sizeof of.zero);
+    return hash_sip(&a->hash.sip, &of, sizeof of);
 }
 
 static inline bool serves(const struct prefix *p, const struct ecs *subnet)

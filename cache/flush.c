@@ -58,7 +58,7 @@ size_t cache_flush_name(struct cache *c, const uint8_t *name, size_t len)
     size_t answers = 0;
     do {
         a = cache_arena_load(&c->arena);
-        if (!cache_key_from_name(&key, &a->key, name, len))
+        if (!cache_key_from_name(&key, &a->hash, name, len))
             return 0;
         cache_resize_check(c, a, &key);
     } while (cache_store_drop(c, a, &key, &answers) == STORE_RETIRED);

@@ -15,6 +15,7 @@ cache_libcache_a_SOURCES = \
 	cache/key.c cache/key.h \
 	cache/large.c cache/large.h \
 	cache/namecode.c cache/namecode.h \
+	cache/octets.h \
 	cache/page.c cache/page.h \
 	cache/put.c \
 	cache/racy.h \

@@ -1,188 +1,292 @@
-/* namecode.c - the prefix code of names. */
+/* namecode.c - the code of names. */
 #include "cache/namecode.h"
 
+#include <stdbool.h>
 #include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "dns/name.h"
 #include "dns/wire.h"
 
 enum {
-    STEP_CODE = 0x17, /* from one label to the next, 5 bits */
-    STEP_BITS = 5,
-    ESCAPE = 0xfe,
-    ESCAPE_BITS = 16,
+    NARROW = 5, /* bits of a symbol */
+    WIDE = 6,
+    NARROW_HYPHEN = 27,
+    NARROW_STEP = 0,
+    WIDE_STEP = '.',
     PLAIN = 0xff, /* first octet of a name that is not coded */
+    LENGTH_MAX = 0x1f,
 };
 
-/* Symbols in the order of their codes, by number of bits. */
-static const char four[8] = {'e', 'a', 'o', 'i', 'n', 's', 'r', 't'};
-static const char five[8] = {'c', 'l', 'd', 'm', 'p', 'u', 'g', '.'};
-static const char six[8] = {'h', 'b', 'f', 'k', 'w', 'y', 'v', '-'};
-static const char seven[15] = {'x', 'z', 'j', 'q', '0', '1', '2', '3',
-                               '4', '5', '6', '7', '8', '9', '_'};
+/* ---- symbol by symbol, for any name */
 
-/* Codes by octet: the code in the upper bits, its length in the lower 8. 0: to be escaped. */
-#define CODE(code, bits) ((uint32_t)(code) << 8 | (bits))
-#define LETTER(c, code, bits) [c] = CODE(code, bits), [(c) - 'a' + 'A'] = CODE(code, bits)
-#define ESCAPED(c) [c] = CODE(ESCAPE << 8 | (c), ESCAPE_BITS)
-#define ESCAPED4(c) ESCAPED(c), ESCAPED((c) + 1), ESCAPED((c) + 2), ESCAPED((c) + 3)
-#define ESCAPED16(c) ESCAPED4(c), ESCAPED4((c) + 4), ESCAPED4((c) + 8), ESCAPED4((c) + 12)
-
-/* While a name is coded, octets over 0x7f stand for these; names that have such octets are
- * coded one by one. */
-enum { MARK_STEP = 0x80, MARK_NOTHING = 0x81 };
-
-static const uint32_t codes[256] = {
-    /* clang-format off */
-    ESCAPED16(0), ESCAPED16(16), ESCAPED4(' '), ESCAPED4('$'), ESCAPED4('('),
-    ESCAPED(','), ESCAPED('.'), ESCAPED('/'), ESCAPED4(':'), ESCAPED('>'), ESCAPED('?'),
-    ESCAPED('@'), ESCAPED4('['), ESCAPED('`'), ESCAPED4('{'), ESCAPED(0x7f),
-    LETTER('e', 0x00, 4), LETTER('a', 0x01, 4), LETTER('o', 0x02, 4), LETTER('i', 0x03, 4),
-    LETTER('n', 0x04, 4), LETTER('s', 0x05, 4), LETTER('r', 0x06, 4), LETTER('t', 0x07, 4),
-    LETTER('c', 0x10, 5), LETTER('l', 0x11, 5), LETTER('d', 0x12, 5), LETTER('m', 0x13, 5),
-    LETTER('p', 0x14, 5), LETTER('u', 0x15, 5), LETTER('g', 0x16, 5),
-    LETTER('h', 0x30, 6), LETTER('b', 0x31, 6), LETTER('f', 0x32, 6), LETTER('k', 0x33, 6),
-    LETTER('w', 0x34, 6), LETTER('y', 0x35, 6), LETTER('v', 0x36, 6), ['-'] = CODE(0x37, 6),
-    LETTER('x', 0x70, 7), LETTER('z', 0x71, 7), LETTER('j', 0x72, 7), LETTER('q', 0x73, 7),
-    ['0'] = CODE(0x74, 7), ['1'] = CODE(0x75, 7), ['2'] = CODE(0x76, 7), ['3'] = CODE(0x77, 7),
-    ['4'] = CODE(0x78, 7), ['5'] = CODE(0x79, 7), ['6'] = CODE(0x7a, 7), ['7'] = CODE(0x7b, 7),
-    ['8'] = CODE(0x7c, 7), ['9'] = CODE(0x7d, 7), ['_'] = CODE(0x7e, 7),
-    [MARK_STEP] = CODE(STEP_CODE, STEP_BITS),
-    [MARK_NOTHING] = CODE(0, 0),
-    /* clang-format on */
-};
-
-/* A string of bits, right-aligned. */
-struct bits {
-    uint64_t v;
-    unsigned n;
-};
-
-static inline struct bits code_of(uint8_t octet)
+static inline bool is_letter(uint8_t c)
 {
-    uint32_t code = codes[octet];
-    return (struct bits){.v = code >> 8, .n = code & 0xff};
+    return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
 }
 
-static inline struct bits joined(struct bits a, struct bits b)
+/* -1: there is none. */
+static int symbol_of(uint8_t c, unsigned width)
 {
-    return (struct bits){.v = a.v << b.n | b.v, .n = a.n + b.n};
+    if (width == NARROW)
+        return is_letter(c) ? c & 0x1f : c == '-' ? NARROW_HYPHEN : -1;
+    if (c < 0x20 || c == WIDE_STEP || c == '?' || (c > 0x5f && !is_letter(c)))
+        return -1;
+    return (is_letter(c) ? c & ~0x20 : c) & 0x3f;
 }
 
-/* Output: what does not fill an octet yet is kept left-aligned in `rest`. */
-struct output {
-    uint8_t *pos;
-    uint64_t rest;
-    unsigned n; /* bits of it, 0..7 */
-};
-
-/* 1..56 bits. Without branches: how many octets become full is as random as the name. */
-static inline void output_put(struct output *o, struct bits b)
+/* Whether a sound name, its root left out, can be said in symbols of a width. */
+static bool has_symbols(const uint8_t *name, size_t len, unsigned width)
 {
-    unsigned n = o->n + b.n;
-    uint64_t word = o->rest | b.v << (64 - n);
-    dns_write32(o->pos, (uint32_t)(word >> 32));
-    dns_write32(o->pos + 4, (uint32_t)word);
-    o->pos += n / 8;
-    o->rest = word << (n & ~7u);
-    o->n = n & 7;
-}
-
-/* The rest, filled up with ones, and 8 octets of 0. Returns where the code ends. */
-static inline uint8_t *output_end(struct output *o)
-{
-    if (o->n > 0)
-        *o->pos++ = (uint8_t)(o->rest >> 56 | 0xffu >> o->n);
-    memset(o->pos, 0, 8);
-    return o->pos;
-}
-
-/* Octets with values up to 0x7f and marks, eight at a time: few have codes of more than 56 bits
- * together. */
-static inline void output_eight(struct output *o, const uint8_t *p)
-{
-    struct bits a = joined(code_of(p[0]), code_of(p[1])),
-                b = joined(code_of(p[2]), code_of(p[3]));
-    struct bits c = joined(code_of(p[4]), code_of(p[5])),
-                d = joined(code_of(p[6]), code_of(p[7]));
-    if (__builtin_expect(a.n + b.n + c.n + d.n <= 56, 1)) {
-        output_put(o, joined(joined(a, b), joined(c, d)));
-        return;
-    }
-    const struct bits pairs[] = {a, b, c, d};
-    for (unsigned i = 0; i < 4 && pairs[i].n > 0; i++)
-        output_put(o, pairs[i]);
-}
-
-/* Any sound name, octet by octet. */
-static size_t encode_any(uint8_t *out, const uint8_t *name)
-{
-    struct output o = {.pos = out};
-    for (size_t pos = 0; name[pos] != 0;) {
+    for (size_t pos = 0; pos < len;) {
         size_t end = pos + 1 + name[pos];
-        if (pos > 0)
-            output_put(&o, code_of(MARK_STEP));
+        if (pos > 0 && name[pos] > LENGTH_MAX)
+            return false;
         for (pos++; pos < end; pos++) {
-            uint8_t c = name[pos];
-            output_put(&o, c < MARK_STEP
-                               ? code_of(c)
-                               : (struct bits){.v = ESCAPE << 8 | c, .n = ESCAPE_BITS});
+            if (symbol_of(name[pos], width) < 0)
+                return false;
         }
     }
-    return (size_t)(output_end(&o) - out);
+    return true;
 }
 
-/* The name without its root in lower case behind the mark. */
-static size_t plain_put(uint8_t *out, const uint8_t *name, size_t len)
+/* Bits from the lowest of the first octet on. */
+struct output {
+    uint8_t *pos;
+    unsigned bits, n;
+};
+
+static void output_put(struct output *o, unsigned bits, unsigned n)
 {
-    out[0] = PLAIN;
-    name_lower(out + 1, name, len - 1);
-    memset(out + len, 0, 8);
-    return len;
+    o->bits |= bits << o->n;
+    for (o->n += n; o->n >= 8; o->n -= 8, o->bits >>= 8)
+        *o->pos++ = (uint8_t)o->bits;
 }
 
-/* True when an octet of the padded copy of a name is over 0x7f. */
-static inline bool has_high(const uint8_t *p, size_t len)
+static size_t symbols_put(uint8_t *out, const uint8_t *name, size_t len, unsigned width)
 {
-    uint64_t any = 0, w;
-    for (size_t i = 0; i < len; i += 8) {
-        memcpy(&w, p + i, sizeof w);
-        any |= w;
+    struct output o = {.pos = out};
+    output_put(&o, width == WIDE, 1);
+    for (size_t pos = 0; pos < len;) {
+        size_t end = pos + 1 + name[pos];
+        if (pos > 0)
+            output_put(&o, width == WIDE ? WIDE_STEP : NARROW_STEP, width);
+        for (pos++; pos < end; pos++)
+            output_put(&o, (unsigned)symbol_of(name[pos], width), width);
     }
-    return any & 0x8080808080808080;
+    if (o.n > 0)
+        output_put(&o, 0xffu >> o.n, 8 - o.n);
+    return (size_t)(o.pos - out);
+}
+
+__attribute__((noinline)) static size_t encode_any(uint8_t *out, const uint8_t *name,
+                                                   size_t len)
+{
+    size_t n = 0;
+    if (name_wire_len(name, len) != len || len == 0)
+        return SIZE_MAX;
+    if (len > 1) {
+        unsigned width = has_symbols(name, len - 1, NARROW) ? NARROW : WIDE;
+        if (has_symbols(name, len - 1, width)) {
+            n = symbols_put(out, name, len - 1, width);
+        } else {
+            out[n++] = PLAIN;
+            name_lower(out + 1, name, len - 1);
+            n += len - 1;
+        }
+    }
+    memset(out + n, 0xff, (NAMECODE_AHEAD - n % NAMECODE_AHEAD) % NAMECODE_AHEAD);
+    if (n == 0)
+        memset(out, 0xff, NAMECODE_AHEAD);
+    return n;
+}
+
+/* ---- sixteen at a time, for names of usual length */
+
+#if defined(__SSE2__)
+
+enum { SHORT_MAX = 32 }; /* symbols */
+
+/* Octet i of two of these, loaded at 32 - n: 0xff from i = n on. */
+static const uint8_t behind[64] = {
+    [32] = 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+    0xff,        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+    0xff,        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+};
+
+static inline __m128i octets(int c)
+{
+    return _mm_set1_epi8((char)c);
+}
+
+/* Eight octets of the n (8..32) at p, from `at` on; those behind the end are anything. Nothing
+ * behind the end is read. */
+static inline uint64_t eight(const uint8_t *p, size_t n, size_t at)
+{
+    size_t from = at < n - 8 ? at : n - 8;
+    uint64_t w;
+    memcpy(&w, p + from, sizeof w);
+    return w >> (8 * (at - from) & 63);
+}
+
+static inline __m128i sixteen(const uint8_t *p, size_t n, size_t at)
+{
+    return _mm_set_epi64x((long long)eight(p, n, at + 8), (long long)eight(p, n, at));
+}
+
+/* Sixteen octets of a name, looked at. */
+struct lanes {
+    __m128i upper;  /* in upper case */
+    __m128i letter; /* which are letters */
+    __m128i step;   /* which are lengths of labels, as a control character would be */
+    __m128i behind; /* which are behind the end */
+    __m128i is_narrow, is_not_wide;
+};
+
+static inline struct lanes look(__m128i v, __m128i is_behind)
+{
+    struct lanes l;
+    __m128i over = _mm_cmpgt_epi8(v, octets(0x5f));
+    __m128i folded = _mm_andnot_si128(_mm_and_si128(over, octets(0x20)), v);
+    l.behind = is_behind;
+    l.letter = _mm_and_si128(_mm_cmpgt_epi8(folded, octets('A' - 1)),
+                             _mm_cmpgt_epi8(octets('Z' + 1), folded));
+    l.upper = folded;
+    l.step = _mm_andnot_si128(is_behind, _mm_cmpgt_epi8(octets(0x20), v));
+    __m128i fine = _mm_or_si128(_mm_or_si128(l.letter, _mm_cmpeq_epi8(v, octets('-'))), l.step);
+    l.is_narrow = _mm_or_si128(fine, is_behind);
+    __m128i taken =
+        _mm_or_si128(_mm_cmpeq_epi8(v, octets(WIDE_STEP)), _mm_cmpeq_epi8(v, octets('?')));
+    l.is_not_wide =
+        _mm_andnot_si128(is_behind, _mm_or_si128(taken, _mm_andnot_si128(l.letter, over)));
+    return l;
+}
+
+static inline __m128i chosen(__m128i which, __m128i a, __m128i b)
+{
+    return _mm_or_si128(_mm_and_si128(which, a), _mm_andnot_si128(which, b));
+}
+
+/* Symbols of up to 6 bits, of which those behind the end are ones only. */
+static inline __m128i symbols(const struct lanes *l, unsigned width)
+{
+    if (width == WIDE) {
+        __m128i s = chosen(l->step, octets(WIDE_STEP), l->upper);
+        return _mm_and_si128(_mm_or_si128(s, l->behind), octets(0x3f));
+    }
+    /* what is no letter is a hyphen or a step */
+    __m128i s = chosen(l->letter, _mm_and_si128(l->upper, octets(0x1f)),
+                       _mm_andnot_si128(l->step, octets(NARROW_HYPHEN)));
+    return _mm_and_si128(_mm_or_si128(s, l->behind), octets(0x1f));
+}
+
+/* Two lanes of 64 bits with eight symbols each, without holes: pairs, then pairs of pairs. */
+static inline __m128i packed(__m128i s, unsigned width)
+{
+    __m128i low = _mm_and_si128(s, _mm_set1_epi16(0xff));
+    __m128i two =
+        _mm_or_si128(low, _mm_sll_epi16(_mm_srli_epi16(s, 8), _mm_cvtsi32_si128((int)width)));
+    __m128i four = _mm_madd_epi16(two, _mm_set1_epi32(1 << (16 + 2 * width) | 1));
+    __m128i high = _mm_srli_epi64(four, 32);
+    return _mm_or_si128(_mm_and_si128(four, _mm_set1_epi64x(UINT32_MAX)),
+                        _mm_sll_epi64(high, _mm_cvtsi32_si128((int)(4 * width))));
+}
+
+static inline uint64_t lane(__m128i v, int i)
+{
+    return (uint64_t)_mm_cvtsi128_si64(i == 0 ? v : _mm_unpackhi_epi64(v, v));
+}
+
+/* Writes the code in whole words, which who reads it next gets faster than octets. Bits behind
+ * those of the symbols are ones. */
+static inline void words_put(uint8_t *out, __m128i a, __m128i b, unsigned width)
+{
+    uint64_t g0 = lane(a, 0), g1 = lane(a, 1), g2 = lane(b, 0), g3 = lane(b, 1);
+    uint64_t *w = __builtin_assume_aligned(out, sizeof *w);
+    if (width == WIDE) { /* 48 bits in each */
+        w[0] = 1 | g0 << 1 | g1 << 49;
+        w[1] = g1 >> 15 | g2 << 33;
+        w[2] = g2 >> 31 | g3 << 17;
+        w[3] = g3 >> 47 | UINT64_MAX << 1;
+    } else { /* 40 */
+        w[0] = g0 << 1 | g1 << 41;
+        w[1] = g1 >> 23 | g2 << 17 | g3 << 57;
+        w[2] = g3 >> 7 | UINT64_MAX << 33;
+        w[3] = UINT64_MAX;
+    }
+}
+
+/* Where labels end in the n octets at p, the first of which is behind the name's first; 0 when
+ * the name is not sound. */
+static inline uint64_t label_ends(const uint8_t *p, size_t n)
+{
+    uint64_t ends = 0;
+    size_t at = p[-1];
+    while (at < n && p[at] != 0) {
+        ends |= (uint64_t)1 << at;
+        at += 1 + (size_t)p[at];
+    }
+    return at == n && p[n] == 0 && p[-1] - 1u < DNS_LABEL_MAX ? ends | (uint64_t)1 << n : 0;
+}
+
+/* n symbols (1..SHORT_MAX), from behind the name's first octet on; `room` octets (n, and at
+ * least 8) can be read there. Returns 0 when the name is one for encode_any(). */
+__attribute__((always_inline)) static inline size_t encode_short(uint8_t *out, const uint8_t *p,
+                                                                 size_t n, size_t room)
+{
+    const struct lanes a = look(sixteen(p, room, 0),
+                                _mm_loadu_si128((const void *)(behind + 32 - n))),
+                       b = look(sixteen(p, room, 16),
+                                _mm_loadu_si128((const void *)(behind + 48 - n)));
+    uint64_t steps = (uint64_t)(unsigned)_mm_movemask_epi8(b.step) << 16 |
+                     (unsigned)_mm_movemask_epi8(a.step) | (uint64_t)1 << n;
+    /* no control characters, no length over LENGTH_MAX, and a sound name */
+    if (steps != label_ends(p, n) ||
+        _mm_movemask_epi8(_mm_or_si128(a.is_not_wide, b.is_not_wide)) != 0)
+        return 0;
+    if (_mm_movemask_epi8(_mm_and_si128(a.is_narrow, b.is_narrow)) == 0xffff) {
+        words_put(out, packed(symbols(&a, NARROW), NARROW), packed(symbols(&b, NARROW), NARROW),
+                  NARROW);
+        return (NARROW * n + 8) / 8;
+    }
+    words_put(out, packed(symbols(&a, WIDE), WIDE), packed(symbols(&b, WIDE), WIDE), WIDE);
+    return (WIDE * n + 8) / 8;
+}
+
+/* Names of less than eight symbols are copied to where eight can be read. */
+__attribute__((noinline)) static size_t encode_other(uint8_t *out, const uint8_t *name,
+                                                     size_t len)
+{
+    uint8_t copy[2 + 8] = {0};
+    size_t n = 0;
+    if (len > 2 && len < sizeof copy) {
+        memcpy(copy, name, len);
+        n = encode_short(out, copy + 1, len - 2, 8);
+    }
+    return n > 0 ? n : encode_any(out, name, len);
 }
 
 size_t cache_namecode_encode(uint8_t *out, const uint8_t *name, size_t len)
 {
-    uint8_t copy[DNS_NAME_MAX + 17];
-    struct output o = {.pos = out};
-    size_t pos = 0;
-    if (len == 0 || len > DNS_NAME_MAX)
-        return SIZE_MAX;
-    memcpy(copy, name, len);
-    memset(copy + len, 0, 8);
-    bool high = has_high(copy, len);
-    while (copy[pos] != 0) {
-        size_t end = pos + 1 + copy[pos];
-        if (copy[pos] > DNS_LABEL_MAX || end >= len)
-            return SIZE_MAX;
-        copy[pos] = MARK_STEP;
-        pos = end;
-    }
-    if (pos != len - 1)
-        return SIZE_MAX;
-
-    size_t n;
-    if (__builtin_expect(high, 0)) {
-        n = encode_any(out, name);
-    } else {
-        memset(copy + pos, MARK_NOTHING, 8);
-        for (size_t i = 1; i < pos; i += 8)
-            output_eight(&o, copy + i);
-        n = (size_t)(output_end(&o) - out);
-    }
-    return n <= len ? n : plain_put(out, name, len);
+    size_t n = 0;
+    if (__builtin_expect(len - 2 - 8 <= SHORT_MAX - 8, 1))
+        n = encode_short(out, name + 1, len - 2, len - 2);
+    return __builtin_expect(n > 0, 1) ? n : encode_other(out, name, len);
 }
+
+#else
+
+size_t cache_namecode_encode(uint8_t *out, const uint8_t *name, size_t len)
+{
+    return encode_any(out, name, len);
+}
+
+#endif
+
+/* ---- and back */
 
 static size_t plain_get(uint8_t *out, const uint8_t *code, size_t len)
 {
@@ -197,64 +301,38 @@ static size_t plain_get(uint8_t *out, const uint8_t *code, size_t len)
     return len;
 }
 
-/* Eight bits from a bit position on, ones behind the end. */
-static inline unsigned peek(const uint8_t *code, size_t len, size_t bit)
+/* The octet that a symbol stands for; 0 for the step. */
+static uint8_t octet_of(unsigned symbol, unsigned width)
 {
-    size_t at = bit / 8;
-    unsigned hi = at < len ? code[at] : 0xff, lo = at + 1 < len ? code[at + 1] : 0xff;
-    return (hi << 8 | lo) >> (8 - bit % 8) & 0xff;
+    if (symbol == (width == WIDE ? WIDE_STEP : NARROW_STEP))
+        return 0;
+    if (width == NARROW)
+        return symbol == NARROW_HYPHEN ? '-' : (uint8_t)('a' - 1 + symbol);
+    if (symbol >= 0x20)
+        return (uint8_t)symbol;
+    return (uint8_t)(symbol - 1 < 26 ? 'a' - 1 + symbol : symbol | 0x40);
 }
 
-/* The symbol whose code begins with these eight bits; its length is added to *bit. '.' is the
- * step to the next label. Not for 0xfe and 0xff. */
-static inline char symbol_get(unsigned v, size_t *bit)
-{
-    if (v < 0x80) {
-        *bit += 4;
-        return four[v >> 4];
-    }
-    if (v < 0xc0) {
-        *bit += 5;
-        return five[(v >> 3) - 0x10];
-    }
-    if (v < 0xe0) {
-        *bit += 6;
-        return six[(v >> 2) - 0x30];
-    }
-    *bit += 7;
-    return seven[(v >> 1) - 0x70];
-}
-
-/* Decodes to labels; out[label] is the length octet of the one being read. */
+/* Decodes to labels; out[label] is the length octet of the one being read. Whether all of it
+ * was good is left to who encodes it again. */
 static size_t labels_get(uint8_t *out, const uint8_t *code, size_t len)
 {
-    size_t bit = 0, label = 0, n = 1;
-    for (;;) {
-        unsigned v = peek(code, len, bit);
-        if (v == 0xff)
+    unsigned width = code[0] & 1 ? WIDE : NARROW, ones = (1u << width) - 1;
+    size_t label = 0, n = 1;
+    for (size_t bit = 1; bit + width <= 8 * len; bit += width) {
+        unsigned two = code[bit / 8] | (bit / 8 + 1 < len ? code[bit / 8 + 1] : 0u) << 8;
+        unsigned symbol = two >> bit % 8 & ones;
+        if (symbol == ones)
             break;
-        bool escaped = v == ESCAPE;
-        char c = 0;
-        if (escaped) {
-            c = (char)peek(code, len, bit + 8);
-            bit += ESCAPE_BITS;
-        } else {
-            c = symbol_get(v, &bit);
-        }
-        if (bit > 8 * len || n >= DNS_NAME_MAX)
+        if (n >= DNS_NAME_MAX - 1)
             return 0;
-        if (c == '.' && !escaped) {
-            if (n == label + 1 || n - label - 1 > DNS_LABEL_MAX)
-                return 0;
+        out[n] = octet_of(symbol, width);
+        if (out[n] == 0) {
             out[label] = (uint8_t)(n - label - 1);
-            label = n++;
-        } else {
-            out[n++] = (uint8_t)c;
+            label = n;
         }
+        n++;
     }
-    if (n == label + 1 || n - label - 1 > DNS_LABEL_MAX || n >= DNS_NAME_MAX ||
-        bit + 8 <= 8 * len)
-        return 0;
     out[label] = (uint8_t)(n - label - 1);
     out[n] = 0;
     return n + 1;
@@ -262,7 +340,7 @@ static size_t labels_get(uint8_t *out, const uint8_t *code, size_t len)
 
 size_t cache_namecode_decode(uint8_t *out, const uint8_t *code, size_t len)
 {
-    uint8_t again[NAMECODE_SPACE];
+    _Alignas(8) uint8_t again[NAMECODE_SPACE];
     size_t n;
     if (len == 0) {
         out[0] = 0;

@@ -1,19 +1,22 @@
-/* namecode.h - names as the cache keeps them: in lower case, in a fixed prefix code.
+/* namecode.h - names as the cache keeps them: in lower case, in symbols of 5 or 6 bits.
  *
- * Letters, digits, '-' and '_' take 4 to 7 bits, the step from one label to the next 5, any
- * other octet 16:
+ *   code:   | width, 1 bit | symbol | symbol | ... | ones up to a whole octet |
  *
- *   bits  code               octets
- *   4     0xxx               e a o i n s r t
- *   5     10xxx              c l d m p u g, next label
- *   6     110xxx             h b f k w y v -
- *   7     1110000..1111110   x z j q 0..9 _
- *   16    11111110 + octet   the rest
+ *   width   symbols have   octets that have a symbol
+ *   0       5 bits         letters (1..26), '-' (27), the step from one label to the next (0)
+ *   1       6 bits         0x20..0x5f and lower-case letters, but not '.' and '?': the lower 6
+ *                          bits in upper case; the step takes the place of '.'
  *
- * The last octet is filled up with ones. A name that would become longer than it is stands as
- * it is, without its root, behind an octet 0xff, with which no code begins. The code is
- * one-to-one on names without case: equal codes, equal names. Thread: all functions are pure.
- */
+ * Bits are numbered from the lowest of the first octet on. The narrow width is taken for every
+ * name that it can say. A name with any other octet, or one over 0x1f that a label's length
+ * octet is, stands as it is, without its root, behind an octet 0xff, with which no code begins.
+ * So the first octet of a name, and where labels end, take no room.
+ *
+ * A code of variable length, with 4 bits for an 'e' and 7 for a digit, would be shorter by 1 to
+ * 2 octets a name, at five times the work: these symbols are packed sixteen at a time.
+ *
+ * The code is one-to-one on names without case: equal codes, equal names. Thread: all functions
+ * are pure. */
 #ifndef PITH_CACHE_NAMECODE_H
 #define PITH_CACHE_NAMECODE_H
 
@@ -23,11 +26,13 @@
 enum {
     NAMECODE_MAX =
         255, /* octets of the longest code: 0xff and a name of 254 octets without root */
-    NAMECODE_SPACE = 528, /* what cache_namecode_encode() may write meanwhile */
+    NAMECODE_AHEAD = 32, /* octets that are 0xff behind a code, up to a multiple of 32 */
+    NAMECODE_SPACE = 288,
 };
 
-/* The code of a wire name of any case. out has NAMECODE_SPACE octets; the 8 behind the code are
- * set to 0. Returns the length, 0 for the root, SIZE_MAX when the name is malformed. */
+/* The code of a wire name of any case. out has NAMECODE_SPACE octets and is aligned to 8; what
+ * is behind the code is 0xff up to a multiple of NAMECODE_AHEAD octets. Returns the length, 0
+ * for the root, SIZE_MAX when the name is malformed. */
 size_t cache_namecode_encode(uint8_t *out, const uint8_t *name, size_t len);
 
 /* The wire name, in lower case, of a code; out has DNS_NAME_MAX octets. Returns its length, 0

@@ -1,12 +1,12 @@
 /* page.h - a page of the arena: slots, entries, and the lock.
  *
- *   0     4      6   7      8          9       10        12      16                     4096
+ *   0     4      6   7      8          9       10        12      16                     4160
  *   +-----+------+---+------+----------+-------+---------+-------+-------------+-----------+
  *   | seq | used | n | hand | ghost at | spare | soonest | spare | body        | 64 ghosts |
  *   +-----+------+---+------+----------+-------+---------+-------+-------------+-----------+
  *
  *   body:   | block 0 | block 1 | ...   free   ... | entry n-1 | ... | entry 1 | entry 0 |
- *   block:  8 tags, 8 lengths, 8 metas of one octet each: slots 8b .. 8b+7
+ *   block:  16 tags, 16 lengths, 16 metas of one octet each: slots 16b .. 16b+15
  *
  *   tag     8 bits of the key's hash
  *   length  of the entry, in units of 4 octets
@@ -21,8 +21,7 @@
  *
  * seq is odd while a writer holds the page. Readers take no lock: they remember seq, copy, and
  * look at it again. `soonest` is a lower bound, in units of 64 s of the 22-bit clock, of when
- * some entry of the page is past its life. All words are in the machine's byte order with slot
- * 8b in the lowest octet of a word. */
+ * some entry of the page is past its life. */
 #ifndef PITH_CACHE_PAGE_H
 #define PITH_CACHE_PAGE_H
 
@@ -31,23 +30,25 @@
 #include <stdint.h>
 
 #include "cache/key.h"
+#include "cache/octets.h"
 #include "cache/racy.h"
 
 enum {
-    PAGE_SIZE = 4096,
+    PAGE_SIZE = 4096 + 64,
     PAGE_GHOSTS = 64,
     PAGE_HEAD = 16,
     PAGE_BODY = PAGE_SIZE - PAGE_HEAD - 2 * PAGE_GHOSTS,
-    PAGE_BLOCK = 24,
-    PAGE_BLOCK_SLOTS = 8,
-    PAGE_SLOTS_MAX = 248, /* n is an octet */
+    PAGE_BLOCK = 48,
+    PAGE_BLOCK_SLOTS = 16,
+    PAGE_SLOTS_MAX = 240, /* n is an octet */
+    PAGE_SCAN = 64,       /* slots looked at together, whether there are so many or not */
     ENTRY_MAX = 4 * 255,  /* octets of one entry */
 };
 
 enum { META_MAIN = 0x80, META_ASKED = 0x60, META_ASKED_ONE = 0x20, META_KIND = 0x1f };
 
 struct cache_block {
-    uint64_t tags, lengths, metas;
+    uint8_t tag[PAGE_BLOCK_SLOTS], length[PAGE_BLOCK_SLOTS], meta[PAGE_BLOCK_SLOTS];
 };
 
 struct cache_page {
@@ -66,96 +67,92 @@ struct cache_page {
     uint16_t ghost[PAGE_GHOSTS];
 };
 _Static_assert(sizeof(struct cache_page) == PAGE_SIZE, "a page fills a page");
-_Static_assert(PAGE_BODY % 8 == 0, "entries are aligned");
+_Static_assert(PAGE_BODY % 16 == 0, "entries are aligned");
+_Static_assert(sizeof(struct cache_block) == PAGE_BLOCK, "no holes");
+_Static_assert(PAGE_SCAN == 4 * PAGE_BLOCK_SLOTS, "as loops over a scan are written out");
+_Static_assert((PAGE_SLOTS_MAX + PAGE_SCAN) / PAGE_BLOCK_SLOTS * PAGE_BLOCK < PAGE_BODY,
+               "a scan stays inside");
 
-/* Bit of octet i of a word that octets are numbered in from the lowest. */
-static inline unsigned page_octet(uint64_t word, unsigned i)
+static inline uint8_t page_tag(const struct cache_page *p, unsigned i)
 {
-    return (unsigned)(word >> (8 * i)) & 0xff;
+    return racy_load(&p->block[i / PAGE_BLOCK_SLOTS].tag[i % PAGE_BLOCK_SLOTS]);
 }
 
-/* Sums octets of up to 32 words: page_lanes() of each added up, then page_lanes_sum(). */
-static inline uint64_t page_lanes(uint64_t w)
+static inline uint8_t page_meta(const struct cache_page *p, unsigned i)
 {
-    const uint64_t even = 0x00ff00ff00ff00ff;
-    return (w & even) + (w >> 8 & even);
-}
-
-static inline unsigned page_lanes_sum(uint64_t lanes)
-{
-    return (unsigned)(lanes * 0x0001000100010001 >> 48);
-}
-
-/* The top bit of each octet that is 0, exactly. */
-static inline uint64_t page_zeros(uint64_t w)
-{
-    const uint64_t low = 0x7f7f7f7f7f7f7f7f;
-    return ~(((w & low) + low) | w | low);
-}
-
-static inline unsigned page_tag(const struct cache_page *p, unsigned i)
-{
-    return page_octet(racy_load(&p->block[i / 8].tags), i % 8);
-}
-
-static inline unsigned page_meta(const struct cache_page *p, unsigned i)
-{
-    return page_octet(racy_load(&p->block[i / 8].metas), i % 8);
+    return racy_load(&p->block[i / PAGE_BLOCK_SLOTS].meta[i % PAGE_BLOCK_SLOTS]);
 }
 
 static inline size_t page_len(const struct cache_page *p, unsigned i)
 {
-    return 4 * (size_t)page_octet(racy_load(&p->block[i / 8].lengths), i % 8);
+    return 4 * (size_t)racy_load(&p->block[i / PAGE_BLOCK_SLOTS].length[i % PAGE_BLOCK_SLOTS]);
+}
+
+static inline uint64_t block_match(const struct cache_block *b, const struct cache_name *name)
+{
+    return octets_match(octets_load(b->tag), name->tag, octets_load(b->meta), META_KIND,
+                        name->kind);
+}
+
+/* Which slots of the PAGE_SCAN from `base` on (a multiple) have the tag and kind of a key. */
+static inline uint64_t cache_page_match(const struct cache_page *p, unsigned base, unsigned n,
+                                        const struct cache_name *name)
+{
+    const struct cache_block *b = &p->block[base / PAGE_BLOCK_SLOTS];
+    uint64_t found = block_match(b, name) | block_match(b + 1, name) << 16 |
+                     block_match(b + 2, name) << 32 | block_match(b + 3, name) << 48;
+    unsigned left = n - base;
+    return left < PAGE_SCAN ? found & (((uint64_t)1 << left) - 1) : found;
+}
+
+/* Slots of a page; when torn, or in a snapshot, it may say more than there can be. */
+static inline unsigned cache_page_slots(const struct cache_page *p)
+{
+    unsigned n = racy_load(&p->n);
+    return n <= PAGE_SLOTS_MAX ? n : (unsigned)PAGE_SLOTS_MAX;
+}
+
+static inline octets_sum blocks_sum(octets_sum sum, const struct cache_block *b, unsigned i)
+{
+    int n = (int)i + 1;
+    sum = octets_add(sum, octets_load(b[0].length), n);
+    sum = octets_add(sum, octets_load(b[1].length), n - 16);
+    sum = octets_add(sum, octets_load(b[2].length), n - 32);
+    return octets_add(sum, octets_load(b[3].length), n - 48);
+}
+
+/* Sum of the lengths of slots 0..i, in octets; i < PAGE_SCAN. */
+static inline size_t cache_page_upto_scan(const struct cache_page *p, unsigned i)
+{
+    return 4 * (size_t)octets_total(blocks_sum(octets_sums(), p->block, i));
+}
+
+/* The same for any slot. */
+static inline size_t cache_page_upto(const struct cache_page *p, unsigned i)
+{
+    octets_sum sum = octets_sums();
+    const struct cache_block *b = p->block;
+    for (; i >= PAGE_SCAN; i -= PAGE_BLOCK_SLOTS)
+        sum = octets_add(sum, octets_load((b++)->length), PAGE_BLOCK_SLOTS);
+    return 4 * (size_t)octets_total(blocks_sum(sum, b, i));
 }
 
 /* Walks the slots that a key may be in. */
 struct cache_cursor {
-    uint64_t tags, kinds; /* of the key, in every octet */
-    uint64_t hits;        /* the top bit of each slot of `block` that is yet to be looked at */
-    unsigned n, block;
-    unsigned slot;   /* found */
-    size_t off, len; /* of its entry in the body */
+    const struct cache_name *name;
+    uint64_t hits;    /* slots from `base` on that are yet to be looked at */
+    unsigned n, base; /* slots in all; the first of those in hits */
+    unsigned slot;    /* found */
+    size_t off, len;  /* of its entry in the body */
 };
 
 static inline void cache_page_find(struct cache_cursor *c, const struct cache_page *p,
                                    const struct cache_name *name)
 {
-    const uint64_t all = 0x0101010101010101;
-    c->tags = all * name->tag;
-    c->kinds = all * name->kind;
-    c->n = racy_load(&p->n);
-    if (c->n > PAGE_SLOTS_MAX)
-        c->n = PAGE_SLOTS_MAX; /* torn, or a snapshot's */
-    c->block = UINT32_MAX;
-    c->hits = 0;
-}
-
-/* Slots of a block whose tag and kind are the key's. */
-static inline uint64_t cache_page_hits(const struct cache_cursor *c, const struct cache_page *p,
-                                       uint64_t tags)
-{
-    uint64_t kinds = (racy_load(&p->block[c->block].metas) ^ c->kinds) & 0x1f1f1f1f1f1f1f1f;
-    uint64_t hits = page_zeros(tags | kinds);
-    unsigned left = c->n - 8 * c->block;
-    return left < 8 ? hits & UINT64_MAX >> (64 - 8 * left) : hits;
-}
-
-/* Where the entry of the slot lies that the lowest of hits stands for. False when that is
- * nonsense. */
-static inline bool cache_page_locate(struct cache_cursor *c, const struct cache_page *p)
-{
-    unsigned bit = (unsigned)__builtin_ctzll(c->hits);
-    uint64_t lanes = 0;
-    for (unsigned b = 0; b < c->block; b++)
-        lanes += page_lanes(racy_load(&p->block[b].lengths));
-    uint64_t lengths = racy_load(&p->block[c->block].lengths);
-    lanes += page_lanes(lengths & UINT64_MAX >> (63 - bit));
-    size_t upto = 4 * (size_t)page_lanes_sum(lanes);
-    c->hits &= c->hits - 1;
-    c->slot = 8 * c->block + bit / 8;
-    c->len = 4 * (size_t)page_octet(lengths, bit / 8);
-    c->off = PAGE_BODY - upto;
-    return upto <= PAGE_BODY;
+    c->name = name;
+    c->n = cache_page_slots(p);
+    c->base = 0;
+    c->hits = cache_page_match(p, 0, c->n, name);
 }
 
 /* The next slot whose tag and kind are the key's and whose entry lies within the body. For
@@ -163,21 +160,18 @@ static inline bool cache_page_locate(struct cache_cursor *c, const struct cache_
  * tells. */
 static inline bool cache_page_next(struct cache_cursor *c, const struct cache_page *p)
 {
-    const uint64_t low = 0x0101010101010101, high = low << 7;
-    while (c->hits == 0) {
-        unsigned block = c->block + 1;
-        for (;; block++) {
-            if (8 * block >= c->n)
-                return false;
-            uint64_t tags = racy_load(&p->block[block].tags) ^ c->tags;
-            if (__builtin_expect(((tags - low) & ~tags & high) == 0, 1))
-                continue; /* no octet of it is 0 */
-            c->block = block;
-            c->hits = cache_page_hits(c, p, tags);
-            break;
-        }
+    while (__builtin_expect(c->hits == 0, 0)) {
+        if (c->base + PAGE_SCAN >= c->n)
+            return false;
+        c->base += PAGE_SCAN;
+        c->hits = cache_page_match(p, c->base, c->n, c->name);
     }
-    return cache_page_locate(c, p);
+    c->slot = c->base + (unsigned)__builtin_ctzll(c->hits);
+    c->hits &= c->hits - 1;
+    size_t upto = cache_page_upto(p, c->slot);
+    c->len = page_len(p, c->slot);
+    c->off = PAGE_BODY - upto;
+    return upto <= PAGE_BODY;
 }
 
 /* Readers: false while a writer holds the page. */
@@ -237,7 +231,10 @@ static inline int cache_page_room(const struct cache_page *p)
 }
 
 /* Where entry i begins in the body. */
-size_t cache_page_offset(const struct cache_page *p, unsigned i);
+static inline size_t cache_page_offset(const struct cache_page *p, unsigned i)
+{
+    return PAGE_BODY - cache_page_upto(p, i);
+}
 
 /* Adds an entry of len octets (a multiple of 4, 4..ENTRY_MAX, at most cache_page_room()). */
 void cache_page_append(struct cache_page *p, uint8_t tag, uint8_t meta, const uint8_t *entry,
@@ -248,8 +245,23 @@ void cache_page_remove(struct cache_page *p, unsigned i, size_t off);
 
 void cache_page_set_meta(struct cache_page *p, unsigned i, uint8_t meta);
 
+/* Which slots of the PAGE_SCAN from `base` on (a multiple) are not in the main FIFO. */
+static inline uint64_t cache_page_small(const struct cache_page *p, unsigned base)
+{
+    const struct cache_block *b = &p->block[base / PAGE_BLOCK_SLOTS];
+    uint64_t small = 0;
+    for (unsigned i = 0; i < PAGE_SCAN / PAGE_BLOCK_SLOTS; i++)
+        small |= (uint64_t)(octets_top(octets_load(b[i].meta)) ^ 0xffff)
+                 << PAGE_BLOCK_SLOTS * i;
+    unsigned left = p->n - base;
+    return left < PAGE_SCAN ? small & (((uint64_t)1 << left) - 1) : small;
+}
+
 /* Ghosts: 16 bits each of the keys that were evicted last without having been asked for. */
-bool cache_page_ghost(const struct cache_page *p, uint16_t ghost);
+static inline bool cache_page_ghost(const struct cache_page *p, uint16_t ghost)
+{
+    return octets_have16(p->ghost, PAGE_GHOSTS / 8, ghost);
+}
 void cache_page_add_ghost(struct cache_page *p, uint16_t ghost);
 
 /* A key's ghost is made of its tag and first octets, so that it can be had without hashing

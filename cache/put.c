@@ -44,7 +44,7 @@ static bool serving_walk(struct serving *s)
     struct cache_name name;
 
     s->arena = cache_arena_load(&s->c->arena);
-    if (!cache_key_from_name(&name, &s->arena->key, s->key->qname, s->key->qname_len))
+    if (!cache_key_from_name(&name, &s->arena->hash, s->key->qname, s->key->qname_len))
         return true;
     cache_resize_check(s->c, s->arena, &name);
     bool opted_out = s->key->subnet != NULL && s->key->subnet->source == 0;
@@ -235,7 +235,7 @@ enum err cache_put(struct cache *c, const struct cache_key *key, const struct dn
                      has_usable(c, key, options);
     do {
         p.arena = cache_arena_load(&c->arena);
-        if (!cache_key_from_name(&p.name, &p.arena->key, key->qname, key->qname_len))
+        if (!cache_key_from_name(&p.name, &p.arena->hash, key->qname, key->qname_len))
             return ERR_FORMAT;
         cache_arena_prefetch(cache_arena_home(p.arena, p.name.hash));
         cache_arena_prefetch(cache_arena_other(p.arena, p.name.hash));

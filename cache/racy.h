@@ -82,23 +82,6 @@ static inline void racy_read(void *dst, const void *src, size_t n)
     }
 }
 
-/* Copies n octets at src, aligned to 4, by whole aligned words and in lots of 32, so up to 4
- * octets before and 31 behind come along; all of them must be memory of the same kind. dst has
- * room for n + 35 octets in words. Returns where in dst the copy of src is. */
-static inline const uint8_t *racy_read_lots(uint64_t *dst, const uint8_t *src, size_t n)
-{
-    size_t head = (uintptr_t)src & 4;
-    const uint64_t *s = (const uint64_t *)(const void *)(src - head);
-    const uint8_t *copy = (const uint8_t *)dst + head;
-    for (size_t lots = (head + n + 31) / 32; lots > 0; lots--, s += 4, dst += 4) {
-        dst[0] = racy_load(&s[0]);
-        dst[1] = racy_load(&s[1]);
-        dst[2] = racy_load(&s[2]);
-        dst[3] = racy_load(&s[3]);
-    }
-    return copy;
-}
-
 /* Writes and moves within shared memory under the lock; dst (and src of a move) aligned to 4, n
  * a multiple of 4. */
 #if CACHE_TSAN

@@ -143,8 +143,12 @@ static inline bool cache_record_read(struct cache_record *r, const uint8_t *p, s
     r->what = 0;
     r->text_len = 0;
     r->text = NULL;
-    if ((r->flags & RECORD_EXT) || r->type == RECORD_TYPE_LONG)
-        return cache_record_read_more(r, p + left);
+    if (__builtin_expect((r->flags & RECORD_EXT) || r->type == RECORD_TYPE_LONG, 0)) {
+        struct cache_record more = *r; /* so that r can be in registers */
+        bool sound = cache_record_read_more(&more, p + left);
+        *r = more;
+        return sound;
+    }
     return (r->type == RECORD_TYPE_SUBNETS) == (r->form == FORM_SUBNETS);
 }
 

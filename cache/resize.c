@@ -80,8 +80,8 @@ static void entry_move(struct move *m, uint8_t meta, const uint8_t *entry, size_
     uint8_t kind = meta & META_KIND, carried[ENTRY_MAX + 8];
     if (kind == KEY_FINGERPRINT && !m->same_key)
         return;
-    if (!cache_key_from_entry(&from, &m->from->key, kind, entry, len) ||
-        !cache_key_from_entry(&to, &m->to->key, kind, entry, len))
+    if (!cache_key_from_entry(&from, &m->from->hash, kind, entry, len) ||
+        !cache_key_from_entry(&to, &m->to->hash, kind, entry, len))
         return;
     size_t n = entry_carry(m, &from, &to, entry, len, carried);
     if (n == 0)
@@ -97,7 +97,8 @@ static struct move move_of(struct cache *c, struct cache_arena *from, struct cac
         .c = c,
         .from = from,
         .to = to,
-        .same_key = from->key.k0 == to->key.k0 && from->key.k1 == to->key.k1,
+        .same_key =
+            from->hash.sip.k0 == to->hash.sip.k0 && from->hash.sip.k1 == to->hash.sip.k1,
         .rule = {.now_s = now_s,
                  .stale_max_s = UINT32_MAX,
                  .if_absent = !racy_load(&c->move_replaces)},
@@ -129,7 +130,7 @@ void cache_resize_pull(struct cache *c, struct cache_arena *old, struct cache_ar
     struct move m = move_of(c, old, fresh, racy_load(&c->clock_s));
     struct cache_name there;
     if ((name->kind == KEY_FINGERPRINT && !m.same_key) ||
-        !cache_key_from_entry(&there, &old->key, name->kind, name->key, name->key_len))
+        !cache_key_from_entry(&there, &old->hash, name->kind, name->key, name->key_len))
         return;
     struct cache_page *home = cache_arena_home(old, there.hash);
     struct cache_page *other = cache_arena_other(old, there.hash);
@@ -197,7 +198,7 @@ enum err cache_resize(struct cache *c, size_t bytes, uint32_t now_s)
         return ERR_NOMEM;
     pthread_mutex_lock(&c->admin);
     struct cache_arena *fresh =
-        cache_arena_create(bytes - cache_overhead(bytes), &c->arena->key);
+        cache_arena_create(bytes - cache_overhead(bytes), &c->arena->hash.sip);
     if (fresh == NULL) {
         err = ERR_NOMEM;
     } else {

@@ -67,7 +67,7 @@ static void entry_restore(struct restoring *r, uint8_t meta, uint8_t *data, size
     memset(data + len, 0, 4);
     len = (len + 3) & ~(size_t)3;
     if (len > ENTRY_MAX || !cache_entry_check(kind, data, len) ||
-        !cache_key_from_entry(&name, &r->arena->key, kind, data, len) || name.kind != kind)
+        !cache_key_from_entry(&name, &r->arena->hash, kind, data, len) || name.kind != kind)
         return;
     for (bool more = cache_entry_first(&e, kind, data, len); more;
          more = cache_entry_next(&e)) {
@@ -92,7 +92,7 @@ static void large_restore(struct restoring *r, uint8_t meta, size_t key_len, uin
         record.form == FORM_SUBNETS || (record.flags & RECORD_MORE) ||
         cache_record_size(&record, len - key_len) != len - key_len ||
         !record_shift(r, &record, at) ||
-        !cache_key_from_entry(&name, &r->arena->key, kind, data, len))
+        !cache_key_from_entry(&name, &r->arena->hash, kind, data, len))
         return;
     memcpy(entry, data, key_len);
     uint64_t id = cache_refresh_id(name.hash, record.type, record.flags & RECORD_KEY);

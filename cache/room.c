@@ -11,7 +11,7 @@
 
 enum {
     SMALL_SHARE = 24,    /* the small FIFO has 1/24 of a page's entries, one or two */
-    FULL_PERMILLE = 975, /* with more in use, displacement only costs time */
+    FULL_PERMILLE = 970, /* with more in use, displacement only costs time */
     REPORT_BYTES = 4096, /* a thread's lot of COUNT_BYTES */
 };
 
@@ -124,24 +124,27 @@ static void evict(struct cache *c, struct cache_page *p, unsigned i)
 
 static unsigned small_entries(const struct cache_page *p)
 {
-    const uint64_t low = 0x0101010101010101;
-    uint64_t n = 0; /* in octets: blocks are fewer than 256 */
-    for (unsigned b = 0; 8 * b < p->n; b++) {
-        uint64_t small = ~p->block[b].metas >> 7 & low;
-        unsigned left = p->n - 8 * b;
-        n += left < 8 ? small & UINT64_MAX >> (64 - 8 * left) : small;
-    }
-    return (unsigned)page_lanes_sum(page_lanes(n));
+    unsigned n = 0;
+    for (unsigned base = 0; base < p->n; base += PAGE_SCAN)
+        n += (unsigned)__builtin_popcountll(cache_page_small(p, base));
+    return n;
+}
+
+/* The first of them; there is one. */
+static unsigned small_oldest(const struct cache_page *p)
+{
+    unsigned base = 0;
+    uint64_t small;
+    while ((small = cache_page_small(p, base)) == 0)
+        base += PAGE_SCAN;
+    return base + (unsigned)__builtin_ctzll(small);
 }
 
 /* The oldest newcomer leaves the small FIFO: evicted, or into the main one when it was asked
  * for. True when evicted. */
 static bool evict_small(struct cache *c, struct cache_page *p)
 {
-    unsigned i = 0;
-    while (page_meta(p, i) & META_MAIN)
-        i++;
-    unsigned meta = page_meta(p, i);
+    unsigned i = small_oldest(p), meta = page_meta(p, i);
     if (meta & META_ASKED) {
         cache_page_set_meta(p, i, (uint8_t)((meta & META_KIND) | META_MAIN));
         return false;
@@ -202,7 +205,7 @@ static bool displace_one(const struct cache_room *r, struct cache_page *p, unsig
     size_t len = page_len(p, i);
     uint8_t meta = (uint8_t)page_meta(p, i);
 
-    if (!cache_key_from_entry(&name, &r->a->key, meta & META_KIND, p->body + off, len))
+    if (!cache_key_from_entry(&name, &r->a->hash, meta & META_KIND, p->body + off, len))
         return false;
     struct cache_page *to = cache_arena_home(r->a, name.hash);
     if (to == p)

@@ -84,7 +84,7 @@ static void entry_add(struct saving *s, uint8_t meta, const uint8_t *entry, size
     struct cache_name name;
     struct cache_entry e;
     uint8_t kind = meta & META_KIND;
-    if (!cache_key_from_entry(&name, &s->arena->key, kind, entry, len))
+    if (!cache_key_from_entry(&name, &s->arena->hash, kind, entry, len))
         return;
     for (bool more = cache_entry_first(&e, kind, entry, len); more;
          more = cache_entry_next(&e)) {
@@ -128,7 +128,7 @@ static bool header_save(const struct saving *s, uint32_t now_s, int64_t wall_s)
     struct snapshot_header h = {
         .version = SNAPSHOT_VERSION,
         .byte_order = SNAPSHOT_BYTE_ORDER,
-        .key = s->arena->key,
+        .key = s->arena->hash.sip,
         .wall_s = wall_s,
         .now_s = now_s,
         .generation = racy_load(&s->c->generation),

@@ -23,7 +23,7 @@
 #include "core/hash.h"
 
 enum {
-    SNAPSHOT_VERSION = 1,
+    SNAPSHOT_VERSION = 2,
     SNAPSHOT_BYTE_ORDER = 0x01020304,
     SNAPSHOT_BLOCK_MAX = 1 << 18,
 };

@@ -20,40 +20,49 @@ static const uint8_t *record_find(const uint8_t *p, size_t left, uint32_t type,
 
 enum look { LOOK_FOUND, LOOK_NONE, LOOK_AGAIN };
 
-/* Notes a record found in the copy of an entry. */
-static inline bool found_in(struct cache_found *f, struct cache_page *p,
-                            const struct cache_cursor *c, const uint8_t *entry,
-                            const struct cache_name *name, uint32_t type, uint8_t key_flags)
+static inline bool key_is(const uint8_t *entry, size_t len, const struct cache_name *name)
 {
-    f->record = record_find(entry + name->key_len, c->len - name->key_len, type, key_flags);
-    f->end = entry + c->len;
+    if (__builtin_expect(name->kind == KEY_LONG, 0))
+        return len >= name->key_len && memcmp(entry, name->key, name->key_len) == 0;
+    return len >= name->key_len && octets_equal(entry, name->key, name->key_len);
+}
+
+/* Copies the entry that a cursor is at. False when it is another name's. */
+static inline bool entry_copy(struct cache_found *f, struct cache_page *p,
+                              const struct cache_cursor *c, const struct cache_name *name)
+{
+    const uint8_t *entry = octets_copy_lots(f->copy, p->body + c->off, c->len);
+    if (!key_is(entry, c->len, name))
+        return false;
+    f->meta = page_meta(p, c->slot);
     f->page = p;
     f->slot = c->slot;
+    f->record = entry + name->key_len;
+    f->end = entry + c->len;
+    return true;
+}
+
+/* Looks for the record in the copy of an entry; with it f is complete. */
+static inline bool found_in(struct cache_found *f, uint32_t type, uint8_t key_flags)
+{
+    f->record = record_find(f->record, (size_t)(f->end - f->record), type, key_flags);
     return f->record != NULL;
 }
 
-static inline bool key_is(const uint8_t *entry, size_t len, const struct cache_name *name)
-{
-    return len >= name->key_len && memcmp(entry, name->key, name->key_len) == 0;
-}
-
-static inline enum look look_in(struct cache_page *p, const struct cache_name *name,
-                                uint32_t type, uint8_t key_flags, struct cache_found *f,
-                                uint32_t *seq)
+static enum look look_in(struct cache_page *p, const struct cache_name *name, uint32_t type,
+                         uint8_t key_flags, struct cache_found *f, uint32_t *seq)
 {
     struct cache_cursor c;
     if (!cache_page_begin(p, seq))
         return LOOK_AGAIN;
     cache_page_find(&c, p, name);
     while (cache_page_next(&c, p)) {
-        const uint8_t *entry = racy_read_lots(f->copy, p->body + c.off, c.len);
-        if (!key_is(entry, c.len, name))
+        if (!entry_copy(f, p, &c, name))
             continue;
-        f->meta = (uint8_t)page_meta(p, c.slot);
         if (!cache_page_still(p, *seq))
             return LOOK_AGAIN;
         f->seq = *seq;
-        if (found_in(f, p, &c, entry, name, type, key_flags))
+        if (found_in(f, type, key_flags))
             return LOOK_FOUND;
     }
     return cache_page_still(p, *seq) ? LOOK_NONE : LOOK_AGAIN;
@@ -68,26 +77,52 @@ static enum look look_locked(struct cache_page *p, const struct cache_name *name
     cache_page_find(&c, p, name);
     f->seq = racy_load(&p->seq) + 1;
     while (cache_page_next(&c, p)) {
-        const uint8_t *entry = racy_read_lots(f->copy, p->body + c.off, c.len);
-        if (!key_is(entry, c.len, name))
-            continue;
-        f->meta = (uint8_t)page_meta(p, c.slot);
-        if (found_in(f, p, &c, entry, name, type, key_flags))
+        if (entry_copy(f, p, &c, name) && found_in(f, type, key_flags))
             return LOOK_FOUND;
     }
     return LOOK_NONE;
 }
 
-bool cache_store_find(const struct cache_arena *a, const struct cache_name *name, uint32_t type,
-                      uint8_t key_flags, struct cache_found *f)
+/* Both pages are looked through before it is decided which has the entry: that is as random as
+ * the key is, and a branch on it would be guessed wrong every other time. Whatever is not as it
+ * mostly is (a slot of the same tag and kind that is another name's, more slots than one look
+ * takes in, a writer) is LOOK_AGAIN, for find_patiently(). */
+static inline enum look look_in_both(struct cache_page *home, struct cache_page *other,
+                                     const struct cache_name *name, uint32_t type,
+                                     uint8_t key_flags, struct cache_found *f)
 {
-    struct cache_page *home = cache_arena_home(a, name->hash);
-    struct cache_page *other = cache_arena_other(a, name->hash);
-    uint32_t seq, other_seq;
+    uint32_t seq = 0, other_seq = 0;
+    struct cache_cursor c;
+    bool open = (unsigned)cache_page_begin(home, &seq) & cache_page_begin(other, &other_seq);
+    unsigned n = cache_page_slots(home), m = cache_page_slots(other);
+    uint64_t hits = cache_page_match(home, 0, n, name);
+    uint64_t other_hits = cache_page_match(other, 0, m, name);
+    uintptr_t is_other = (uintptr_t)(hits != 0) - 1; /* all ones when it is */
+    if (__builtin_expect((hits | other_hits) == 0, 0))
+        return open && n <= PAGE_SCAN && m <= PAGE_SCAN && cache_page_still(other, other_seq) &&
+                       cache_page_still(home, seq)
+                   ? LOOK_NONE
+                   : LOOK_AGAIN;
+    struct cache_page *p =
+        (struct cache_page *)((uintptr_t)home ^
+                              (((uintptr_t)home ^ (uintptr_t)other) & is_other));
+    f->seq = seq ^ ((seq ^ other_seq) & (uint32_t)is_other);
+    hits |= other_hits & is_other;
+    c.slot = (unsigned)__builtin_ctzll(hits);
+    size_t upto = cache_page_upto_scan(p, c.slot);
+    c.len = page_len(p, c.slot);
+    c.off = PAGE_BODY - upto;
+    if (!open || upto > PAGE_BODY || !entry_copy(f, p, &c, name) ||
+        !cache_page_still(p, f->seq) || !found_in(f, type, key_flags))
+        return LOOK_AGAIN;
+    return LOOK_FOUND;
+}
 
-    __builtin_prefetch((const char *)home + 64);
-    __builtin_prefetch(other);
-    __builtin_prefetch((const char *)other + 64);
+__attribute__((noinline)) static bool
+find_patiently(struct cache_page *home, struct cache_page *other, const struct cache_name *name,
+               uint32_t type, uint8_t key_flags, struct cache_found *f)
+{
+    uint32_t seq, other_seq;
     for (unsigned i = 0; i < READ_TRIES; i++) {
         enum look look = look_in(home, name, type, key_flags, f, &seq);
         if (look == LOOK_NONE)
@@ -103,6 +138,17 @@ bool cache_store_find(const struct cache_arena *a, const struct cache_name *name
     if (look == LOOK_NONE && other != home)
         look = look_locked(other, name, type, key_flags, f);
     cache_store_unlock(home, other);
+    return look == LOOK_FOUND;
+}
+
+bool cache_store_find(const struct cache_arena *a, const struct cache_name *name, uint32_t type,
+                      uint8_t key_flags, struct cache_found *f)
+{
+    struct cache_page *home = cache_arena_home(a, name->hash);
+    struct cache_page *other = cache_arena_other(a, name->hash);
+    enum look look = look_in_both(home, other, name, type, key_flags, f);
+    if (__builtin_expect(look == LOOK_AGAIN, 0))
+        return find_patiently(home, other, name, type, key_flags, f);
     return look == LOOK_FOUND;
 }
 
@@ -420,7 +466,7 @@ static bool entry_sweep(struct cache *c, struct cache_arena *a, struct cache_pag
 
     for (bool more = cache_entry_first(&e, kind, entry, len); more; more = cache_entry_next(&e))
         dead |= cache_record_left(e.record.expiry, rule->now_s) <= -(int64_t)rule->stale_max_s;
-    if (!dead || !cache_key_from_entry(&name, &a->key, kind, entry, len))
+    if (!dead || !cache_key_from_entry(&name, &a->hash, kind, entry, len))
         return false;
     draft_make(&d, &name, NULL, 0, &at, rule);
     cache_room_remove(c, p, slot, off);

@@ -51,7 +51,7 @@ struct cache_found {
     unsigned slot;
     uint8_t meta;
     const uint8_t *record, *end; /* within copy */
-    uint64_t copy[(ENTRY_MAX + 36) / 8 + 1];
+    uint64_t copy[(ENTRY_MAX + OCTETS_LOT) / 8 + 1];
 };
 
 /* Looks a record up and copies its entry; takes no lock unless writers are in the way all the

@@ -8,19 +8,22 @@
 #include "fuzz.h"
 
 struct code {
-    uint8_t octets[NAMECODE_SPACE];
+    _Alignas(8) uint8_t octets[NAMECODE_SPACE];
     size_t len;
 };
 
 static void encode(struct code *c, const uint8_t *name, size_t len)
 {
-    static const uint8_t zeros[8];
     memset(c->octets, 0xa5, sizeof c->octets);
     c->len = cache_namecode_encode(c->octets, name, len);
     if (c->len == SIZE_MAX)
         return;
     CHECK(c->len <= NAMECODE_MAX);
-    CHECK(memcmp(c->octets + c->len, zeros, sizeof zeros) == 0);
+    size_t ahead = (c->len + NAMECODE_AHEAD - 1) / NAMECODE_AHEAD * NAMECODE_AHEAD;
+    if (c->len == 0)
+        ahead = NAMECODE_AHEAD;
+    for (size_t i = c->len; i < ahead; i++)
+        CHECK(c->octets[i] == 0xff);
 }
 
 static void check_name(const uint8_t *name, size_t len, struct code *c)

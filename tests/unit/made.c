@@ -22,7 +22,8 @@ static bool chance(struct maker *m, uint32_t percent)
 
 size_t made_name(struct random *r, uint8_t *out, size_t max)
 {
-    static const char usual[] = "abcdefghijklmnopqrstuvwxyz0123456789-_ETAOIN";
+    static const char usual[] = "abcdefghijklmnopqrstuvwxyz-ETAOIN0123456789_";
+    uint32_t usuals = random_below(r, 2) ? sizeof usual - 1 : 33; /* all, or no digits */
     size_t n = 0, labels = 1 + random_below(r, random_below(r, 8) == 0 ? 20 : 4);
     for (; labels > 0; labels--) {
         size_t len = 1 + random_below(r, random_below(r, 10) == 0 ? 63 : 12);
@@ -31,8 +32,7 @@ size_t made_name(struct random *r, uint8_t *out, size_t max)
         out[n++] = (uint8_t)len;
         bool odd = random_below(r, 20) == 0;
         for (size_t k = 0; k < len; k++)
-            out[n++] = odd ? (uint8_t)random_next(r)
-                           : (uint8_t)usual[random_below(r, sizeof usual - 1)];
+            out[n++] = odd ? (uint8_t)random_next(r) : (uint8_t)usual[random_below(r, usuals)];
     }
     out[n++] = 0;
     return n;

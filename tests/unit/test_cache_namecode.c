@@ -1,6 +1,7 @@
 /* test_cache_namecode.c - names and their codes are one-to-one. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -26,19 +27,24 @@ static void test_lengths(void **state)
         size_t bits;
     } rows[] = {
         {".", 0},
-        {"e", 4},
-        {"EE", 8},
-        {"c", 5},
-        {"h", 6},
-        {"x", 7},
-        {"_", 7},
-        {"e.e", 13},
-        {"*", 16},
-        {"e\\.e", 24}, /* a dot inside of a label is no step */
-        {"www.example.com", 6 * 3 + 5 + 4 + 7 + 4 + 5 + 5 + 5 + 4 + 5 + 5 + 4 + 5},
+        {"e", 1 + 5},
+        {"EE", 1 + 2 * 5},
+        {"-", 1 + 5},
+        {"_", 1 + 6},
+        {"e.e", 1 + 3 * 5},
+        {"*.e1", 1 + 4 * 6},
+        {"e\\.e", 8 * (1 + 4)}, /* a dot inside of a label is no step */
+        {"e?", 8 * (1 + 3)},
+        {"e{", 8 * (1 + 3)},
+        {"e\\028", 8 * (1 + 3)},
+        {"e\\200", 8 * (1 + 3)},
+        {"www.example.com", 1 + 15 * 5},
+        {"www2.example.com", 1 + 16 * 6},
+        {"a23456789012345678901234567890123.b", 1 + 35 * 6},
+        {"a.b23456789012345678901234567890123", 8 * (1 + 36)}, /* a length over 31 */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint8_t code[NAMECODE_SPACE];
+        _Alignas(8) uint8_t code[NAMECODE_SPACE];
         assert_int_equal(encode_text(rows[i].name, code), (rows[i].bits + 7) / 8);
     }
 }
@@ -47,7 +53,8 @@ static void test_lengths(void **state)
 static void test_plain(void **state)
 {
     (void)state;
-    uint8_t name[DNS_NAME_MAX], code[NAMECODE_SPACE], back[DNS_NAME_MAX];
+    _Alignas(8) uint8_t code[NAMECODE_SPACE];
+    uint8_t name[DNS_NAME_MAX], back[DNS_NAME_MAX];
     size_t len = 0;
     for (int label = 0; label < 4; label++) {
         uint8_t n = label < 3 ? 63 : 61;
@@ -73,7 +80,7 @@ static void test_malformed_names(void **state)
     } rows[] = {
         {"", 0}, {"\1a", 2}, {"\2a\0", 3}, {"\100aaa", 4}, {"\300\14", 2}, {"\1a\0\0", 4},
     };
-    uint8_t code[NAMECODE_SPACE];
+    _Alignas(8) uint8_t code[NAMECODE_SPACE];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_int_equal(
             cache_namecode_encode(code, (const uint8_t *)rows[i].name, rows[i].len), SIZE_MAX);
@@ -86,17 +93,44 @@ static void test_round_trip(void **state)
     random_seed(&r, 5);
     for (int i = 0; i < 100000; i++) {
         uint8_t name[DNS_NAME_MAX], lower[DNS_NAME_MAX], back[DNS_NAME_MAX];
-        uint8_t code[NAMECODE_SPACE], again[NAMECODE_SPACE];
+        _Alignas(8) uint8_t code[NAMECODE_SPACE], again[NAMECODE_SPACE];
         size_t len = made_name(&r, name, i % 3 == 0 ? 255 : 40);
         size_t n = cache_namecode_encode(code, name, len);
         assert_true(n <= len && n <= NAMECODE_MAX);
-        for (size_t k = 0; k < 8; k++)
-            assert_int_equal(code[n + k], 0);
+        for (size_t k = n; k % NAMECODE_AHEAD != 0; k++)
+            assert_int_equal(code[k], 0xff);
         name_lower(lower, name, len);
         assert_int_equal(cache_namecode_decode(back, code, n), len);
         assert_memory_equal(back, lower, len);
         assert_int_equal(cache_namecode_encode(again, lower, len), n);
         assert_memory_equal(code, again, n);
+    }
+}
+
+/* Every octet at every place of names of all lengths that are coded many symbols at a time, and
+ * of those around them. */
+static void test_every_octet(void **state)
+{
+    (void)state;
+    for (uint8_t n = 1; n < 40; n++) {
+        for (int c = 0; c < 256; c++) {
+            for (size_t at = 0; at < n; at++) {
+                _Alignas(8) uint8_t code[NAMECODE_SPACE], again[NAMECODE_SPACE];
+                uint8_t name[48] = {n}, lower[48], back[DNS_NAME_MAX];
+                memset(name + 1, c & 1 ? 'e' : '8', n);
+                name[1 + at] = (uint8_t)c;
+                size_t len = n + 2u, size = cache_namecode_encode(code, name, len);
+                bool is_narrow =
+                    (c & 1 || n == 1) && (c == '-' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'));
+                bool is_plain = c < 0x20 || c > 'z' || c == '.' || c == '?' || c == '`';
+                assert_int_equal(size, is_plain ? len : (n * (is_narrow ? 5u : 6u) + 8) / 8);
+                name_lower(lower, name, len);
+                assert_int_equal(cache_namecode_decode(back, code, size), len);
+                assert_memory_equal(back, lower, len);
+                assert_int_equal(cache_namecode_encode(again, lower, len), size);
+                assert_memory_equal(code, again, size);
+            }
+        }
     }
 }
 
@@ -108,7 +142,8 @@ static void test_any_octets(void **state)
     unsigned good = 0;
     random_seed(&r, 6);
     for (int i = 0; i < 100000; i++) {
-        uint8_t code[24], name[DNS_NAME_MAX], again[NAMECODE_SPACE];
+        _Alignas(8) uint8_t again[NAMECODE_SPACE];
+        uint8_t code[24], name[DNS_NAME_MAX];
         size_t len = random_below(&r, sizeof code);
         for (size_t k = 0; k < len; k++)
             code[k] = (uint8_t)random_next(&r);
@@ -130,7 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lengths),         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_malformed_names), cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_any_octets),
+        cmocka_unit_test(test_any_octets),      cmocka_unit_test(test_every_octet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

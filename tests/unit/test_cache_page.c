@@ -106,7 +106,8 @@ static void test_full(void **state)
         memset(&page, 0, sizeof page);
         while (cache_page_room(&page) >= (int)len)
             add(&l, &r, len);
-        assert_true(l.n == PAGE_SLOTS_MAX || page.used + len + 3 * (l.n + 1) > PAGE_BODY - 24);
+        assert_true(l.n == PAGE_SLOTS_MAX ||
+                    page.used + len + 3 * (l.n + 1) > PAGE_BODY - PAGE_BLOCK);
         assert_same(&l);
     }
 }
