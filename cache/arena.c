@@ -1,6 +1,7 @@
 /* arena.c - the memory of a cache. */
 #include "cache/arena.h"
 
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,6 +9,7 @@
 enum {
     COLLAPSE = 25, /* MADV_COLLAPSE, which older headers lack */
     SYSTEM_PAGE = 4096,
+    TRIES = 256, /* for the lock, between yields of the processor */
 };
 
 struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key)
@@ -72,10 +74,12 @@ void cache_arena_join(struct cache_arena *a)
 void cache_arena_lock(struct cache_arena *a)
 {
     uint32_t open = 0;
-    while (!__atomic_compare_exchange_n(&a->large_lock, &open, 1, false, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_RELAXED)) {
-        open = 0;
+    for (unsigned tries = 1; !__atomic_compare_exchange_n(&a->large_lock, &open, 1, false,
+                                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+         tries++, open = 0) {
         racy_pause();
+        if (tries % TRIES == 0)
+            sched_yield();
     }
 }
 

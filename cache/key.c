@@ -39,29 +39,67 @@ static inline struct wide sum(struct wide a, struct wide b)
     return (struct wide){low, a.high + b.high + (low < a.low)};
 }
 
-/* Of 32 octets, with four words. */
-static inline struct wide nh(const uint64_t *word, const uint8_t *p)
+/* Of four words, with as many of the hash's. */
+static inline struct wide nh(const uint64_t *word, const uint64_t *w)
 {
-    return sum(product(load64(p) + word[0], load64(p + 8) + word[1]),
-               product(load64(p + 16) + word[2], load64(p + 24) + word[3]));
+    return sum(product(w[0] + word[0], w[1] + word[1]),
+               product(w[2] + word[2], w[3] + word[3]));
 }
 
-/* Of a code as cache_namecode_encode() gives it, with what is behind. */
-static inline uint64_t hash_code(const struct cache_hash *h, const uint8_t *code, size_t len)
+static inline uint64_t mixed(const struct cache_hash *h, struct wide sum, size_t len)
 {
-    const uint64_t *last = h->word + NAMECODE_SPACE / 8 - 2;
-    struct wide all = nh(h->word, code);
-    for (size_t at = NAMECODE_AHEAD; __builtin_expect(at < len, 0); at += NAMECODE_AHEAD)
-        all = sum(all, nh(h->word + at / 8, code + at));
-    struct wide mixed = product(all.low ^ last[0], (all.high + len) ^ last[1]);
-    return mixed.low ^ mixed.high;
+    const uint64_t *last = h->word + HASH_WORDS - 2;
+    struct wide m = product(sum.low ^ last[0], (sum.high + len) ^ last[1]);
+    return m.low ^ m.high;
 }
 
-/* The code is at space + 16. */
-static inline void finish(struct cache_name *out, const struct cache_hash *h, size_t code_len)
+/* Without case: 0x60..0x7f become 0x40..0x5f (and 0xe0..0xff 0xc0..0xdf). */
+static inline uint64_t folded(uint64_t w)
+{
+    return w ^ (w >> 1 & w & 0x2020202020202020);
+}
+
+/* The octets of a word that are among the n first of a name; at: of those before the word. */
+static inline uint64_t within(uint64_t w, size_t n, size_t at)
+{
+    /* 0xff for those, loaded from where as many of them are left */
+    static const uint8_t all[64] = {
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+    };
+    return w & load64(all + 32 - n + at);
+}
+
+/* What is hashed of a name is its octets without the first, which is known from the others, and
+ * the root. */
+static inline uint64_t hash_short(const struct cache_hash *h, const struct cache_words *words,
+                                  size_t n)
+{
+    const uint64_t *w = words->w;
+    const uint64_t octets[4] = {folded(within(w[0], n, 0)), folded(within(w[1], n, 8)),
+                                folded(within(w[2], n, 16)), folded(within(w[3], n, 24))};
+    return mixed(h, nh(h->word, octets), n);
+}
+
+static uint64_t hash_any(const struct cache_hash *h, const uint8_t *name, size_t len)
+{
+    uint64_t octets[(DNS_NAME_MAX + 1) / 8] = {0};
+    size_t n = len > 1 ? len - 2 : 0;
+    memcpy(octets, name + 1, n);
+    struct wide all = {0, 0};
+    for (size_t i = 0; i == 0 || 8 * i < n; i += 4) {
+        for (size_t k = i; k < i + 4; k++)
+            octets[k] = folded(octets[k]);
+        all = sum(all, nh(h->word + i, octets + i));
+    }
+    return mixed(h, all, n);
+}
+
+/* The code is at space + 16, the hash is there. */
+static inline void finish(struct cache_name *out, size_t code_len)
 {
     uint8_t *code = out->space + 16;
-    out->hash = hash_code(h, code, code_len);
     out->tag = (uint8_t)(out->hash >> 8);
     if (__builtin_expect(code_len < KEY_FINGERPRINT, 1)) {
         out->kind = (uint8_t)code_len;
@@ -75,33 +113,52 @@ static inline void finish(struct cache_name *out, const struct cache_hash *h, si
     }
 }
 
-bool cache_key_from_name(struct cache_name *out, const struct cache_hash *h,
-                         const uint8_t *name, size_t len)
+/* Names that are not short, or not of the usual octets. */
+__attribute__((noinline)) static bool from_any_name(struct cache_name *out,
+                                                    const struct cache_hash *h,
+                                                    const uint8_t *name, size_t len)
 {
     size_t n = cache_namecode_encode(out->space + 16, name, len);
     if (n == SIZE_MAX)
         return false;
-    finish(out, h, n);
+    out->hash = hash_any(h, name, len);
+    finish(out, n);
+    return true;
+}
+
+bool cache_key_from_name(struct cache_name *out, const struct cache_hash *h,
+                         const uint8_t *name, size_t len)
+{
+    if (__builtin_expect(len - 2 - 8 > NAMECODE_SHORT - 8, 0))
+        return from_any_name(out, h, name, len);
+    const struct cache_words words = cache_namecode_words(name + 1, len - 2);
+    /* the hash first, so that the pages are on their way while the name is coded */
+    out->hash = hash_short(h, &words, len - 2);
+    size_t n = cache_namecode_encode_short(out->space + 16, name + 1, len - 2, &words);
+    if (__builtin_expect(n == 0, 0))
+        return from_any_name(out, h, name, len);
+    finish(out, n);
     return true;
 }
 
 bool cache_key_from_entry(struct cache_name *out, const struct cache_hash *h, uint8_t kind,
                           const uint8_t *entry, size_t len)
 {
-    size_t n = cache_key_len(kind, entry, len);
+    uint8_t name[DNS_NAME_MAX];
+    size_t n = cache_key_len(kind, entry, len), head = kind == KEY_LONG ? 1 : 0;
     if (n == SIZE_MAX)
         return false;
     if (kind == KEY_FINGERPRINT) {
         cache_key_from_fingerprint(out, load64(entry));
         return true;
     }
-    size_t head = kind == KEY_LONG ? 1 : 0, code_len = n - head;
-    uint8_t *code = out->space + 16;
-    if (code_len > NAMECODE_MAX)
+    size_t code_len = n - head, name_len;
+    name_len = cache_namecode_decode_own(name, entry + head, code_len);
+    if (name_len == 0)
         return false;
-    memset(code + code_len / NAMECODE_AHEAD * NAMECODE_AHEAD, 0xff, NAMECODE_AHEAD);
-    memcpy(code, entry + head, code_len);
-    finish(out, h, code_len);
+    memcpy(out->space + 16, entry + head, code_len);
+    out->hash = hash_any(h, name, name_len);
+    finish(out, code_len);
     return true;
 }
 

@@ -9,6 +9,9 @@
 
 #include "cache/namecode.h"
 #include "core/hash.h"
+#include "dns/wire.h"
+
+enum { HASH_WORDS = (DNS_NAME_MAX + 1) / 8 + 2 };
 
 /* What keys are hashed with: NH, the universal hash of UMAC (Black, Halevi, Krawczyk, Krovetz,
  * Rogaway 1999), with words of 64 bits, and a product to mix its sum. Two names that were
@@ -16,7 +19,7 @@
  * work that SipHash takes for a name. The words are SipHash-2-4 of their numbers. */
 struct cache_hash {
     struct hash_key sip;
-    uint64_t word[NAMECODE_SPACE / 8];
+    uint64_t word[HASH_WORDS];
 };
 
 void cache_hash_init(struct cache_hash *h, const struct hash_key *key);

@@ -98,17 +98,12 @@ __attribute__((noinline)) static size_t encode_any(uint8_t *out, const uint8_t *
             n += len - 1;
         }
     }
-    memset(out + n, 0xff, (NAMECODE_AHEAD - n % NAMECODE_AHEAD) % NAMECODE_AHEAD);
-    if (n == 0)
-        memset(out, 0xff, NAMECODE_AHEAD);
     return n;
 }
 
 /* ---- sixteen at a time, for names of usual length */
 
 #if defined(__SSE2__)
-
-enum { SHORT_MAX = 32 }; /* symbols */
 
 /* Octet i of two of these, loaded at 32 - n: 0xff from i = n on. */
 static const uint8_t behind[64] = {
@@ -122,19 +117,9 @@ static inline __m128i octets(int c)
     return _mm_set1_epi8((char)c);
 }
 
-/* Eight octets of the n (8..32) at p, from `at` on; those behind the end are anything. Nothing
- * behind the end is read. */
-static inline uint64_t eight(const uint8_t *p, size_t n, size_t at)
+static inline __m128i sixteen(const uint64_t *w)
 {
-    size_t from = at < n - 8 ? at : n - 8;
-    uint64_t w;
-    memcpy(&w, p + from, sizeof w);
-    return w >> (8 * (at - from) & 63);
-}
-
-static inline __m128i sixteen(const uint8_t *p, size_t n, size_t at)
-{
-    return _mm_set_epi64x((long long)eight(p, n, at + 8), (long long)eight(p, n, at));
+    return _mm_set_epi64x((long long)w[1], (long long)w[0]);
 }
 
 /* Sixteen octets of a name, looked at. */
@@ -232,14 +217,12 @@ static inline uint64_t label_ends(const uint8_t *p, size_t n)
     return at == n && p[n] == 0 && p[-1] - 1u < DNS_LABEL_MAX ? ends | (uint64_t)1 << n : 0;
 }
 
-/* n symbols (1..SHORT_MAX), from behind the name's first octet on; `room` octets (n, and at
- * least 8) can be read there. Returns 0 when the name is one for encode_any(). */
-__attribute__((always_inline)) static inline size_t encode_short(uint8_t *out, const uint8_t *p,
-                                                                 size_t n, size_t room)
+size_t cache_namecode_encode_short(uint8_t *out, const uint8_t *p, size_t n,
+                                   const struct cache_words *words)
 {
-    const struct lanes a = look(sixteen(p, room, 0),
+    const struct lanes a = look(sixteen(words->w),
                                 _mm_loadu_si128((const void *)(behind + 32 - n))),
-                       b = look(sixteen(p, room, 16),
+                       b = look(sixteen(words->w + 2),
                                 _mm_loadu_si128((const void *)(behind + 48 - n)));
     uint64_t steps = (uint64_t)(unsigned)_mm_movemask_epi8(b.step) << 16 |
                      (unsigned)_mm_movemask_epi8(a.step) | (uint64_t)1 << n;
@@ -256,35 +239,26 @@ __attribute__((always_inline)) static inline size_t encode_short(uint8_t *out, c
     return (WIDE * n + 8) / 8;
 }
 
-/* Names of less than eight symbols are copied to where eight can be read. */
-__attribute__((noinline)) static size_t encode_other(uint8_t *out, const uint8_t *name,
-                                                     size_t len)
-{
-    uint8_t copy[2 + 8] = {0};
-    size_t n = 0;
-    if (len > 2 && len < sizeof copy) {
-        memcpy(copy, name, len);
-        n = encode_short(out, copy + 1, len - 2, 8);
-    }
-    return n > 0 ? n : encode_any(out, name, len);
-}
-
-size_t cache_namecode_encode(uint8_t *out, const uint8_t *name, size_t len)
-{
-    size_t n = 0;
-    if (__builtin_expect(len - 2 - 8 <= SHORT_MAX - 8, 1))
-        n = encode_short(out, name + 1, len - 2, len - 2);
-    return __builtin_expect(n > 0, 1) ? n : encode_other(out, name, len);
-}
-
 #else
 
-size_t cache_namecode_encode(uint8_t *out, const uint8_t *name, size_t len)
+size_t cache_namecode_encode_short(uint8_t *out, const uint8_t *p, size_t n,
+                                   const struct cache_words *words)
 {
-    return encode_any(out, name, len);
+    (void)out, (void)p, (void)n, (void)words;
+    return 0;
 }
 
 #endif
+
+size_t cache_namecode_encode(uint8_t *out, const uint8_t *name, size_t len)
+{
+    size_t n = 0;
+    if (len - 2 - 8 <= NAMECODE_SHORT - 8) {
+        struct cache_words words = cache_namecode_words(name + 1, len - 2);
+        n = cache_namecode_encode_short(out, name + 1, len - 2, &words);
+    }
+    return n > 0 ? n : encode_any(out, name, len);
+}
 
 /* ---- and back */
 
@@ -338,17 +312,24 @@ static size_t labels_get(uint8_t *out, const uint8_t *code, size_t len)
     return n + 1;
 }
 
-size_t cache_namecode_decode(uint8_t *out, const uint8_t *code, size_t len)
+size_t cache_namecode_decode_own(uint8_t *out, const uint8_t *code, size_t len)
 {
-    _Alignas(8) uint8_t again[NAMECODE_SPACE];
-    size_t n;
     if (len == 0) {
         out[0] = 0;
         return 1;
     }
     if (len > NAMECODE_MAX)
         return 0;
-    n = code[0] == PLAIN ? plain_get(out, code, len) : labels_get(out, code, len);
+    return code[0] == PLAIN ? plain_get(out, code, len) : labels_get(out, code, len);
+}
+
+size_t cache_namecode_decode(uint8_t *out, const uint8_t *code, size_t len)
+{
+    _Alignas(8) uint8_t again[NAMECODE_SPACE];
+    size_t n;
+    if (len == 0)
+        return cache_namecode_decode_own(out, code, len);
+    n = cache_namecode_decode_own(out, code, len);
     /* only the one code that encoding gives is good: no second key for a name */
     if (n == 0 || cache_namecode_encode(again, out, n) != len || memcmp(again, code, len) != 0)
         return 0;

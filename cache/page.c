@@ -2,12 +2,18 @@
 #include "cache/page.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <string.h>
+
+enum { TRIES = 256 };
 
 void cache_page_lock(struct cache_page *p)
 {
-    while (!cache_page_trylock(p))
+    for (unsigned tries = 1; !cache_page_trylock(p); tries++) {
         racy_pause();
+        if (tries % TRIES == 0)
+            sched_yield(); /* who holds it may be waiting for this processor */
+    }
 }
 
 bool cache_page_copy(struct cache_page *p, struct cache_page *copy)

@@ -101,7 +101,7 @@ static inline uint64_t cache_page_match(const struct cache_page *p, unsigned bas
     const struct cache_block *b = &p->block[base / PAGE_BLOCK_SLOTS];
     uint64_t found = block_match(b, name) | block_match(b + 1, name) << 16 |
                      block_match(b + 2, name) << 32 | block_match(b + 3, name) << 48;
-    unsigned left = n - base;
+    unsigned left = n > base ? n - base : 0;
     return left < PAGE_SCAN ? found & (((uint64_t)1 << left) - 1) : found;
 }
 
@@ -121,18 +121,12 @@ static inline octets_sum blocks_sum(octets_sum sum, const struct cache_block *b,
     return octets_add(sum, octets_load(b[3].length), n - 48);
 }
 
-/* Sum of the lengths of slots 0..i, in octets; i < PAGE_SCAN. */
-static inline size_t cache_page_upto_scan(const struct cache_page *p, unsigned i)
-{
-    return 4 * (size_t)octets_total(blocks_sum(octets_sums(), p->block, i));
-}
-
-/* The same for any slot. */
+/* Sum of the lengths of slots 0..i, in octets. */
 static inline size_t cache_page_upto(const struct cache_page *p, unsigned i)
 {
     octets_sum sum = octets_sums();
     const struct cache_block *b = p->block;
-    for (; i >= PAGE_SCAN; i -= PAGE_BLOCK_SLOTS)
+    for (; __builtin_expect(i >= PAGE_SCAN, 0); i -= PAGE_BLOCK_SLOTS)
         sum = octets_add(sum, octets_load((b++)->length), PAGE_BLOCK_SLOTS);
     return 4 * (size_t)octets_total(blocks_sum(sum, b, i));
 }

@@ -103,6 +103,7 @@ struct putting {
     struct cache_name name;
     uint8_t flags;     /* RECORD_KEY and RECORD_SUBNET */
     bool replace_only; /* does not make a new place */
+    bool kept;         /* what was there stays */
 };
 
 static size_t encode(const struct putting *p, uint8_t *out, size_t size)
@@ -149,6 +150,9 @@ static enum err put_under(struct putting *p, const struct cache_name *name)
         cache_store_put(p->c, p->arena, name, p->key->qtype, key_flags, record, len, &rule);
     if (result == STORE_RETIRED)
         return ERR_MISSING;
+    p->kept = result == STORE_KEPT;
+    if (p->kept)
+        return ERR_OK; /* who refreshes the old one still does */
     cache_refresh_clear(p->c->refresh, cache_refresh_id(name->hash, p->key->qtype, key_flags),
                         p->options.now_s);
     if (result == STORE_REPLACED)
@@ -160,11 +164,11 @@ static enum err put_under(struct putting *p, const struct cache_name *name)
  * place of an earlier answer of theirs. */
 static enum err put_shared(struct putting *p)
 {
-    enum err err = put_under(p, &p->name);
     if (p->flags & RECORD_OPTOUT)
         racy_store(&p->c->has_optouts, 1);
-    else if (err == ERR_OK && racy_load(&p->c->has_optouts) && !(p->flags & RECORD_SUBNET) &&
-             !p->options.failure)
+    enum err err = put_under(p, &p->name);
+    if (!(p->flags & RECORD_OPTOUT) && err == ERR_OK && racy_load(&p->c->has_optouts) &&
+        !(p->flags & RECORD_SUBNET) && !p->options.failure)
         cache_store_drop_record(p->c, p->arena, &p->name, p->key->qtype,
                                 (p->flags & RECORD_KEY) | RECORD_OPTOUT);
     return err;
@@ -222,6 +226,7 @@ enum err cache_put(struct cache *c, const struct cache_key *key, const struct dn
     p.reply = reply;
     p.options = *options;
     p.flags = flags_of(key);
+    p.kept = false;
     if (p.options.life_s > CLOCK_LIFE_MAX_S)
         p.options.life_s = CLOCK_LIFE_MAX_S;
     bool scoped = has_subnet(key) && options->scope > 0;
@@ -242,7 +247,7 @@ enum err cache_put(struct cache *c, const struct cache_key *key, const struct dn
         cache_resize_check(c, p.arena, &p.name);
         err = scoped ? put_scoped(&p) : put_shared(&p);
     } while (err == ERR_MISSING);
-    if (err == ERR_OK)
+    if (err == ERR_OK && !p.kept)
         cache_count(c, COUNT_PUTS, 1);
     cache_arena_check(p.arena, racy_load(&c->used));
     return err;

@@ -39,6 +39,8 @@ static bool record_shift(const struct restoring *r, const struct cache_record *r
             return false;
         memcpy(at + (record->body - record->start) - sizeof epoch, &epoch, sizeof epoch);
     }
+    if (record->flags & RECORD_OPTOUT)
+        racy_store(&r->c->has_optouts, 1);
     memcpy(&word, at + 2, sizeof word);
     word = (word & ~(uint32_t)RECORD_CLOCK) |
            ((uint32_t)((int64_t)r->now_s + left_now) & RECORD_CLOCK);

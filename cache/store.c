@@ -83,39 +83,64 @@ static enum look look_locked(struct cache_page *p, const struct cache_name *name
     return LOOK_NONE;
 }
 
-/* Both pages are looked through before it is decided which has the entry: that is as random as
- * the key is, and a branch on it would be guessed wrong every other time. Whatever is not as it
- * mostly is (a slot of the same tag and kind that is another name's, more slots than one look
- * takes in, a writer) is LOOK_AGAIN, for find_patiently(). */
+/* Two pages at once, and slots of theirs that are yet to be looked at. */
+struct both {
+    struct cache_page *home, *other;
+    uint32_t seq, other_seq;
+    uint64_t hits, other_hits; /* from slot `base` on */
+    unsigned base;
+};
+
+/* The next of the slots; which of the pages has it is as random as the key, and a branch on
+ * that would be guessed wrong every other time. */
+static inline struct cache_page *both_next(struct both *b, struct cache_cursor *c,
+                                           uint32_t *seq)
+{
+    uintptr_t home = (uintptr_t)b->home, other = (uintptr_t)b->other;
+    uintptr_t is_other = (uintptr_t)(b->hits != 0) - 1; /* all ones when it is */
+    uint64_t hits = b->hits | (b->other_hits & is_other);
+    struct cache_page *p = (struct cache_page *)(home ^ ((home ^ other) & is_other));
+    c->slot = b->base + (unsigned)__builtin_ctzll(hits);
+    *seq = b->seq ^ ((b->seq ^ b->other_seq) & (uint32_t)is_other);
+    b->hits &= b->hits - 1;
+    b->other_hits &= b->other_hits - (is_other & 1);
+    return p;
+}
+
+/* Both pages are looked through at once. LOOK_AGAIN when a writer came in between. */
 static inline enum look look_in_both(struct cache_page *home, struct cache_page *other,
                                      const struct cache_name *name, uint32_t type,
                                      uint8_t key_flags, struct cache_found *f)
 {
-    uint32_t seq = 0, other_seq = 0;
+    struct both b = {.home = home, .other = other};
     struct cache_cursor c;
-    bool open = (unsigned)cache_page_begin(home, &seq) & cache_page_begin(other, &other_seq);
+    bool open =
+        (unsigned)cache_page_begin(home, &b.seq) & cache_page_begin(other, &b.other_seq);
     unsigned n = cache_page_slots(home), m = cache_page_slots(other);
-    uint64_t hits = cache_page_match(home, 0, n, name);
-    uint64_t other_hits = cache_page_match(other, 0, m, name);
-    uintptr_t is_other = (uintptr_t)(hits != 0) - 1; /* all ones when it is */
-    if (__builtin_expect((hits | other_hits) == 0, 0))
-        return open && n <= PAGE_SCAN && m <= PAGE_SCAN && cache_page_still(other, other_seq) &&
-                       cache_page_still(home, seq)
-                   ? LOOK_NONE
-                   : LOOK_AGAIN;
-    struct cache_page *p =
-        (struct cache_page *)((uintptr_t)home ^
-                              (((uintptr_t)home ^ (uintptr_t)other) & is_other));
-    f->seq = seq ^ ((seq ^ other_seq) & (uint32_t)is_other);
-    hits |= other_hits & is_other;
-    c.slot = (unsigned)__builtin_ctzll(hits);
-    size_t upto = cache_page_upto_scan(p, c.slot);
-    c.len = page_len(p, c.slot);
-    c.off = PAGE_BODY - upto;
-    if (!open || upto > PAGE_BODY || !entry_copy(f, p, &c, name) ||
-        !cache_page_still(p, f->seq) || !found_in(f, type, key_flags))
+    if (!open)
         return LOOK_AGAIN;
-    return LOOK_FOUND;
+    do {
+        b.hits = cache_page_match(home, b.base, n, name);
+        b.other_hits = cache_page_match(other, b.base, m, name);
+        while (__builtin_expect((b.hits | b.other_hits) != 0, 1)) {
+            struct cache_page *p = both_next(&b, &c, &f->seq);
+            size_t upto = cache_page_upto(p, c.slot);
+            c.len = page_len(p, c.slot);
+            c.off = PAGE_BODY - upto;
+            if (upto > PAGE_BODY)
+                return LOOK_AGAIN;
+            if (!entry_copy(f, p, &c, name))
+                continue;
+            if (!cache_page_still(p, f->seq))
+                return LOOK_AGAIN;
+            if (__builtin_expect(found_in(f, type, key_flags), 1))
+                return LOOK_FOUND;
+        }
+        b.base += PAGE_SCAN;
+    } while (b.base < n || b.base < m);
+    /* in this order, as entries may move from one to the other */
+    return cache_page_still(other, b.other_seq) && cache_page_still(home, b.seq) ? LOOK_NONE
+                                                                                 : LOOK_AGAIN;
 }
 
 __attribute__((noinline)) static bool

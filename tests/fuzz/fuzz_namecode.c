@@ -3,7 +3,7 @@
  * An input is read twice: as two names one after the other, and as a code. */
 #include <string.h>
 
-#include "cache/namecode.h"
+#include "cache/key.h"
 #include "dns/name.h"
 #include "fuzz.h"
 
@@ -19,11 +19,21 @@ static void encode(struct code *c, const uint8_t *name, size_t len)
     if (c->len == SIZE_MAX)
         return;
     CHECK(c->len <= NAMECODE_MAX);
-    size_t ahead = (c->len + NAMECODE_AHEAD - 1) / NAMECODE_AHEAD * NAMECODE_AHEAD;
-    if (c->len == 0)
-        ahead = NAMECODE_AHEAD;
-    for (size_t i = c->len; i < ahead; i++)
-        CHECK(c->octets[i] == 0xff);
+}
+
+/* A name in any case, and the entry of it in a page, have one key and one hash. */
+static void check_key(const uint8_t *name, const uint8_t *lower, size_t len)
+{
+    static struct cache_hash hash;
+    static struct cache_name a, b, c;
+    if (hash.word[0] == 0)
+        cache_hash_init(&hash, &(struct hash_key){1, 2});
+    CHECK(cache_key_from_name(&a, &hash, name, len));
+    CHECK(cache_key_from_name(&b, &hash, lower, len));
+    CHECK(cache_key_from_entry(&c, &hash, a.kind, a.key, a.key_len));
+    CHECK(a.hash == b.hash && a.hash == c.hash && a.kind == b.kind && a.kind == c.kind);
+    CHECK(a.key_len == b.key_len && a.key_len == c.key_len);
+    CHECK(memcmp(a.key, b.key, a.key_len) == 0 && memcmp(a.key, c.key, a.key_len) == 0);
 }
 
 static void check_name(const uint8_t *name, size_t len, struct code *c)
@@ -35,6 +45,7 @@ static void check_name(const uint8_t *name, size_t len, struct code *c)
     name_lower(lower, name, len);
     CHECK(cache_namecode_decode(back, c->octets, c->len) == len);
     CHECK(memcmp(back, lower, len) == 0);
+    check_key(name, lower, len);
     encode(&again, lower, len);
     CHECK(again.len == c->len && memcmp(again.octets, c->octets, c->len) == 0);
 }
