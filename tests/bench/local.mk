@@ -77,11 +77,14 @@ tests_bench_load_dot_LDADD = src/dns/libdns.a src/core/libcore.a $(OPENSSL_LIBS)
 tests_bench_floor_SOURCES = tests/bench/floor.c
 tests_bench_floor_CPPFLAGS = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
 tests_bench_floor_LDADD = src/dns/libdns.a src/core/libcore.a $(OPENSSL_LIBS)
-EXTRA_DIST += tests/bench/peers.py tests/bench/fill.py
-.PHONY: bench-peers bench-fill
+EXTRA_DIST += tests/bench/peers.py tests/bench/fill.py tests/bench/misses.py
+.PHONY: bench-peers bench-fill bench-misses
 bench: bench-peers
 bench-peers: pithd$(EXEEXT) tests/bench/load_dot$(EXEEXT) tests/bench/floor$(EXEEXT)
 	top_builddir=. /usr/bin/python3 $(top_srcdir)/tests/bench/peers.py
 bench: bench-fill
 bench-fill: pithd$(EXEEXT)
 	top_builddir=. /usr/bin/python3 $(top_srcdir)/tests/bench/fill.py
+bench: bench-misses
+bench-misses: pithd$(EXEEXT)
+	top_builddir=. /usr/bin/python3 $(top_srcdir)/tests/bench/misses.py
