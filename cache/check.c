@@ -12,6 +12,7 @@
 struct check {
     struct cache *c;
     struct cache_arena *a;
+    uint32_t now_s;
     size_t page;
     unsigned slot;
     char *why;
@@ -75,10 +76,12 @@ static bool entry_check(struct check *k, struct cache_page *p, size_t off, size_
         return fail(k, "tag is not of the key");
     if (cache_arena_home(k->a, name.hash) != p && cache_arena_other(k->a, name.hash) != p)
         return fail(k, "in a page that is not the key's");
+    uint16_t now = (uint16_t)((k->now_s & RECORD_CLOCK) >> 6);
     int32_t soonest = -1;
     for (bool more = cache_entry_first(&e, kind, entry, len); more;
          more = cache_entry_next(&e)) {
-        int16_t late = (int16_t)(uint16_t)((e.record.expiry >> 6) - p->soonest);
+        int32_t end = (int16_t)(uint16_t)((e.record.expiry >> 6) - now);
+        int32_t late = (end > 0 ? end : 0) - (int16_t)(uint16_t)(p->soonest - now);
         if (late > soonest)
             soonest = late;
         if (!record_check(k, &name, &e.record))
@@ -121,9 +124,9 @@ static bool counter_check(struct check *k, enum cache_count what, uint64_t is, c
     return false;
 }
 
-bool cache_check(struct cache *c, char *why, size_t size)
+bool cache_check(struct cache *c, uint32_t now_s, char *why, size_t size)
 {
-    struct check k = {.c = c, .a = c->arena, .why = why, .size = size};
+    struct check k = {.c = c, .a = c->arena, .now_s = now_s, .why = why, .size = size};
     for (; k.page < k.a->pages; k.page++) {
         if (!page_check(&k, &k.a->page[k.page]))
             return false;

@@ -62,23 +62,45 @@ void cache_room_remove(struct cache *c, struct cache_page *p, unsigned i, size_t
     cache_page_remove(p, i, off);
 }
 
-/* The unit of 64 s in which an entry with so much life left is past its life. */
+/* The unit of 64 s in which an entry with so much life left is past its life; not in the past,
+ * so that it does not become too old to be told from the future too soon. */
 static inline uint16_t soonest_of(int32_t left_s, uint32_t now_s)
 {
-    return (uint16_t)(((now_s + (uint32_t)left_s) & RECORD_CLOCK) >> 6);
+    return (uint16_t)(((now_s + (left_s > 0 ? (uint32_t)left_s : 0)) & RECORD_CLOCK) >> 6);
 }
 
-static inline bool is_before(uint16_t a, uint16_t b)
+static inline uint16_t unit_of(uint32_t now_s)
 {
-    return (int16_t)(uint16_t)(a - b) < 0;
+    return (uint16_t)((now_s & RECORD_CLOCK) >> 6);
+}
+
+/* Seen from now: two that are within 24 days of it may be further from each other. */
+static inline bool is_before(uint16_t a, uint16_t b, uint16_t now)
+{
+    return (int16_t)(uint16_t)(a - now) < (int16_t)(uint16_t)(b - now);
 }
 
 void cache_room_soonest(struct cache_page *p, uint8_t kind, const uint8_t *entry, size_t len,
                         uint32_t now_s)
 {
     uint16_t soonest = soonest_of(cache_entry_life_left(kind, entry, len, now_s), now_s);
-    if (p->n == 0 || is_before(soonest, p->soonest))
+    if (p->n == 0 || is_before(soonest, p->soonest, unit_of(now_s)))
         racy_store(&p->soonest, soonest);
+}
+
+void cache_room_soonest_all(struct cache_page *p, uint32_t now_s)
+{
+    uint16_t now = unit_of(now_s), soonest = now;
+    size_t off = PAGE_BODY;
+    for (unsigned i = 0; i < p->n; i++) {
+        size_t len = page_len(p, i);
+        off -= len;
+        uint16_t s =
+            soonest_of(cache_entry_life_left(kind_of(p, i), p->body + off, len, now_s), now_s);
+        if (i == 0 || is_before(s, soonest, now))
+            soonest = s;
+    }
+    racy_store(&p->soonest, soonest);
 }
 
 void cache_room_append(struct cache *c, struct cache_page *p, uint8_t tag, uint8_t meta,
@@ -93,9 +115,9 @@ void cache_room_append(struct cache *c, struct cache_page *p, uint8_t tag, uint8
  * then. */
 static bool evict_expired(struct cache *c, struct cache_page *p, uint32_t now_s)
 {
-    uint16_t now64 = (uint16_t)((now_s & RECORD_CLOCK) >> 6), soonest = 0;
+    uint16_t now = unit_of(now_s), soonest = now;
     size_t off = PAGE_BODY;
-    if (is_before(now64, p->soonest))
+    if (is_before(now, p->soonest, now))
         return false;
     for (unsigned i = 0; i < p->n; i++) {
         size_t len = page_len(p, i);
@@ -108,7 +130,7 @@ static bool evict_expired(struct cache *c, struct cache_page *p, uint32_t now_s)
             return true;
         }
         uint16_t s = soonest_of(left, now_s);
-        if (i == 0 || is_before(s, soonest))
+        if (i == 0 || is_before(s, soonest, now))
             soonest = s;
     }
     racy_store(&p->soonest, soonest);

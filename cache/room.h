@@ -30,4 +30,8 @@ void cache_room_count(struct cache *c, uint8_t kind, const uint8_t *entry, size_
 void cache_room_soonest(struct cache_page *p, uint8_t kind, const uint8_t *entry, size_t len,
                         uint32_t now_s);
 
+/* Makes p->soonest exact. To be called for every page at least every day, or what it says is
+ * too long ago to be told from what is to come. */
+void cache_room_soonest_all(struct cache_page *p, uint32_t now_s);
+
 #endif

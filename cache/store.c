@@ -439,14 +439,20 @@ enum cache_store_result cache_store_put_entry(struct cache *c, struct cache_aren
     return STORE_ADDED;
 }
 
-static const struct cache_store_rule keep_others = {.stale_max_s = UINT32_MAX};
+/* For taking something out: all else stays. Who does that does not say what time it is. */
+static struct cache_store_rule keep_others(const struct cache *c)
+{
+    return (struct cache_store_rule){.now_s = racy_load(&c->clock_s),
+                                     .stale_max_s = UINT32_MAX};
+}
 
 enum cache_store_result cache_store_drop(struct cache *c, struct cache_arena *a,
                                          const struct cache_name *name, size_t *answers)
 {
+    const struct cache_store_rule rule = keep_others(c);
     struct putting p;
     struct place at;
-    if (!putting_start(&p, c, a, name, &keep_others))
+    if (!putting_start(&p, c, a, name, &rule))
         return STORE_RETIRED;
     for (find_both(&p, STORE_NOTHING, 0, &at); at.page != NULL;
          find_both(&p, STORE_NOTHING, 0, &at)) {
@@ -464,11 +470,12 @@ enum cache_store_result cache_store_drop_record(struct cache *c, struct cache_ar
     struct putting p;
     struct place at;
     struct draft d;
-    if (!putting_start(&p, c, a, name, &keep_others))
+    const struct cache_store_rule rule = keep_others(c);
+    if (!putting_start(&p, c, a, name, &rule))
         return STORE_RETIRED;
     find_both(&p, type, key_flags, &at);
     if (at.record != NULL) {
-        draft_make(&d, name, NULL, 0, &at, &keep_others);
+        draft_make(&d, name, NULL, 0, &at, &rule);
         draft_put(&p.room, name, &d, &at, 0);
     }
     putting_end(&p);
@@ -517,5 +524,6 @@ void cache_store_sweep(struct cache *c, struct cache_arena *a, struct cache_page
         else
             i++;
     }
+    cache_room_soonest_all(p, now_s);
     cache_page_unlock(p);
 }

@@ -183,7 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum err e = cache_restore(c, memory_path, START_S, 1000000 + AWAY_S);
     CHECK(e == ERR_OK || e == ERR_FORMAT);
     char why[200];
-    if (!cache_check(c, why, sizeof why)) {
+    if (!cache_check(c, START_S, why, sizeof why)) {
         fprintf(stderr, "%s\n", why);
         abort();
     }

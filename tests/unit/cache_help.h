@@ -12,6 +12,7 @@
 
 #include "cache/cache.h"
 #include "cache/check.h"
+#include "cache/internal.h"
 #include "dns/build.h"
 #include "dns/name.h"
 
@@ -99,7 +100,7 @@ static inline uint8_t get_a(struct cache *c, const struct cache_key *key, uint32
 static inline void assert_sound(struct cache *c)
 {
     char why[200] = "";
-    if (!cache_check(c, why, sizeof why))
+    if (!cache_check(c, c->clock_s, why, sizeof why))
         fail_msg("%s", why);
 }
 

@@ -466,7 +466,7 @@ static void run_regime(const struct regime *regime)
             look_at_evictions(x);
         char why[200];
         if ((x->op < 2000 || x->op % regime->check_every == 0) &&
-            !cache_check(x->cache, why, sizeof why))
+            !cache_check(x->cache, x->now_s, why, sizeof why))
             stop(x, why);
     }
     print_message(

@@ -19,6 +19,7 @@
 #include "bench/workload.h"
 #include "cache/cache.h"
 #include "cache/check.h"
+#include "cache/internal.h"
 #include "dns/rrtype.h"
 
 enum { HOT = 64, KEYS = 24000, WRITERS = 2, READERS = 2, NOW_S = 1000, LIFE_S = 300 };
@@ -249,7 +250,7 @@ static void test_stress(void **state)
         pthread_join(workers[k].thread, NULL);
     unlink(s.path);
     char why[200] = "";
-    bool sound = cache_check(s.cache, why, sizeof why);
+    bool sound = cache_check(s.cache, s.cache->clock_s, why, sizeof why);
     cache_destroy(s.cache);
     print_message("%lu hits\n", atomic_load(&s.hits));
     if (!sound)
