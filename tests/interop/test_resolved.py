@@ -1,6 +1,7 @@
 """systemd-resolved, run by hand, in each of the ways it may be told to use pithd."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -142,12 +143,35 @@ def test_idle(daemon, resolved):
     assert "egraded feature set" not in server.log
 
 
-def test_loop(daemon, resolved):
-    """resolved asks pithd, which asks resolved: SERVFAIL and one line, and no storm."""
-    daemon = daemon(upstreams=upstreams((HOST, 9), "udp"))
-    server = resolved(f"{HOST}:{daemon.ports['dns']}", "no")
-    daemon.write_config(upstreams=upstreams(server.dns, "udp"))
+def datagrams():
+    """UDP datagrams received so far in this network namespace, whoever got them."""
+    with open("/proc/net/snmp", encoding="ascii") as file:
+        names, values = (line.split() for line in file if line.startswith("Udp:"))
+    return int(values[names.index("InDatagrams")])
+
+
+def test_loop(daemon, resolved, upstream):
+    """resolved asks pithd, which asks the stub of resolved: SERVFAIL on either side, one line that
+    says why, no storm; and all is well as soon as pithd has another upstream."""
+    daemon = daemon(upstreams=upstreams(("127.0.0.53", 53), "udp"))
+    server = resolved(f"{HOST}:{daemon.ports['dns']}", "no", "DNSStubListener=yes\n")
+    asked = 20
+    before = datagrams()
+    for i in range(asked // 2):
+        assert daemon.ask("udp", wire.query(f"web.pith{i}.loop.test"), timeout=20).rcode == 2
+        assert server.ask(f"web.resolved{i}.loop.test", timeout=30).rcode == 2
+    told = [line for line in daemon.lines if "loop" in line]
+    assert len(told) == 1, daemon.log
+    assert re.search(r"upstream 127\.0\.0\.53(:53)? \(udp\) is down: a loop", told[0]), told
+    went = datagrams() - before
+    assert went < 20 * asked, went
+
+    daemon.write_config(upstreams=upstreams(upstream.address, "tcp"))
     assert "done" in daemon.reload()
-    answer = daemon.ask("udp", wire.query("web.loop.site.test"), timeout=20)
-    assert answer.rcode == 2
-    assert server.ask("web.loop2.site.test", timeout=30).rcode == 2
+    assert daemon.ask("udp", wire.query("web.open.loop.test")).addresses == [HOST]
+    deadline = time.monotonic() + 20
+    while server.ask("web.open2.loop.test").rcode:
+        assert time.monotonic() < deadline, server.log
+    before = datagrams()
+    assert server.ask("web.open3.loop.test").addresses == [HOST]
+    assert datagrams() - before < 10
