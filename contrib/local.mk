@@ -1,6 +1,6 @@
-# contrib: example configuration, systemd units.
+# contrib: example configuration, systemd units and what goes beside them.
 exampledir = $(docdir)/examples
-dist_example_DATA = contrib/pith.yaml contrib/pithd.socket
+dist_example_DATA = contrib/pith.yaml contrib/pithd-keys.conf contrib/pithd.socket
 # What takes more than the README says.
 dist_doc_DATA = \
 	doc/browsers-and-phones.md \

@@ -3,13 +3,15 @@ EXTRA_DIST += \
 	tests/interop/browsers.py \
 	tests/interop/check.sh \
 	tests/interop/conftest.py \
+	tests/interop/machine.sh \
 	tests/interop/run.sh \
 	tests/interop/site_under_test.py \
 	tests/interop/test_browsers.py \
 	tests/interop/test_clients.py \
 	tests/interop/test_commands.py \
 	tests/interop/test_resolved.py \
-	tests/interop/test_service.py
+	tests/interop/test_service.py \
+	tests/interop/test_systemd.py
 
 .PHONY: check-interop
 check-interop: pithd$(EXEEXT)
