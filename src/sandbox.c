@@ -236,8 +236,21 @@ static atomic_bool told[CALLS_MAX];
 /* --- denied ----------------------------------------------------------------------------------
  */
 
-/* Only what a signal handler may do: log_warning() is one write(2) of a line on the stack, and
- * its formatting of text and numbers takes no lock. */
+static void tell(const char *name, unsigned call, const char *end)
+{
+    char number[LOG_NUMBER_SIZE];
+    const char *const texts[] = {"seccomp: a system call was denied: ",
+                                 name,
+                                 " (number ",
+                                 log_number(number, call),
+                                 end,
+                                 NULL};
+
+    log_warning_async(texts);
+}
+
+/* The call may be made in the middle of anything, with the C library's locks held: only what a
+ * signal handler may do. */
 static void on_denied(int number, siginfo_t *info, void *arg)
 {
     ucontext_t *context = arg;
@@ -246,10 +259,9 @@ static void on_denied(int number, siginfo_t *info, void *arg)
 
     (void)number;
     if (call >= CALLS_MAX)
-        log_warning("seccomp: a system call was denied: number %u", call);
+        tell("no name", call, ")");
     else if (!atomic_exchange_explicit(&told[call], true, memory_order_relaxed))
-        log_warning("seccomp: a system call was denied: %s (number %u); this is told once",
-                    names[call] == NULL ? "no name" : names[call], call);
+        tell(names[call] == NULL ? "no name" : names[call], call, "); this is told once");
     RESULT_REGISTER(context) = -EPERM;
     errno = saved;
 }
@@ -260,6 +272,7 @@ static bool catch_denied(void)
                                .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART};
     sigset_t set;
 
+    log_prepare();
     for (int i = 0; i < CALLS_MAX; i++)
         names[i] =
             names[i] != NULL ? names[i] : seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, i);

@@ -58,27 +58,122 @@ static const char *level_word(enum log_level level)
     return "?";
 }
 
-static size_t write_prefix(char *line, size_t size, enum log_level level)
+/* `digits` of them at least; returns the end. */
+static char *put_number(char *p, uint64_t n, unsigned digits)
 {
-    struct timespec ts;
-    struct tm tm;
-    size_t n;
+    char reversed[LOG_NUMBER_SIZE];
+    unsigned len = 0;
 
-    if (stderr_is_journal())
-        return (size_t)snprintf(line, size, "<%d>", (int)level);
+    while (n > 0 || len < digits) {
+        reversed[len++] = (char)('0' + n % 10);
+        n /= 10;
+    }
+    while (len > 0)
+        *p++ = reversed[--len];
+    return p;
+}
+
+char *log_number(char out[LOG_NUMBER_SIZE], uint64_t n)
+{
+    *put_number(out, n, 1) = '\0';
+    return out;
+}
+
+/* gmtime_r() takes the lock of the time zone. Here: the calendar of years that begin in March,
+ * so that the day that comes and goes is the last of its year. */
+char *log_time(char out[LOG_TIME_SIZE], int64_t seconds, unsigned ms)
+{
+    enum { DAY = 86400, DAYS_TO_1970 = 719468, ERA_DAYS = 146097 }; /* since March of year 0 */
+    uint64_t since = (uint64_t)(seconds < 0 ? 0 : seconds);
+    unsigned second = (unsigned)(since % DAY);
+    uint64_t days = since / DAY + DAYS_TO_1970;
+    unsigned in_era = (unsigned)(days % ERA_DAYS);
+    unsigned year_of_era = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
+    unsigned in_year = in_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    unsigned month = (5 * in_year + 2) / 153; /* 0: March */
+    uint64_t year = days / ERA_DAYS * 400 + year_of_era + (month >= 10);
+    char *p = out;
+
+    p = put_number(p, year % 10000, 4);
+    *p++ = '-';
+    p = put_number(p, month < 10 ? month + 3 : month - 9, 2);
+    *p++ = '-';
+    p = put_number(p, in_year - (153 * month + 2) / 5 + 1, 2);
+    *p++ = 'T';
+    p = put_number(p, second / 3600, 2);
+    *p++ = ':';
+    p = put_number(p, second / 60 % 60, 2);
+    *p++ = ':';
+    p = put_number(p, second % 60, 2);
+    *p++ = '.';
+    p = put_number(p, ms % 1000, 3);
+    *p++ = 'Z';
+    *p = '\0';
+    return out;
+}
+
+/* As much as there is room for, with a NUL; returns the length of all so far. */
+static size_t put_text(char *line, size_t n, const char *text)
+{
+    size_t len = strlen(text), room = LINE_SIZE - 1 - n;
+
+    if (len > room)
+        len = room;
+    memcpy(line + n, text, len);
+    line[n + len] = '\0';
+    return n + len;
+}
+
+static size_t write_prefix(char line[LINE_SIZE], enum log_level level)
+{
+    char number[LOG_NUMBER_SIZE], time[LOG_TIME_SIZE];
+    struct timespec ts;
+    size_t n = 0;
+
+    if (stderr_is_journal()) {
+        n = put_text(line, n, "<");
+        n = put_text(line, n, log_number(number, (uint64_t)level));
+        return put_text(line, n, ">");
+    }
     clock_gettime(CLOCK_REALTIME, &ts);
-    gmtime_r(&ts.tv_sec, &tm);
-    n = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &tm);
-    n += (size_t)snprintf(line + n, size - n, ".%03ldZ pithd[%d] %s: ", ts.tv_nsec / 1000000,
-                          (int)getpid(), level_word(level));
-    return n;
+    n = put_text(line, n, log_time(time, ts.tv_sec, (unsigned)(ts.tv_nsec / 1000000)));
+    n = put_text(line, n, " pithd[");
+    n = put_text(line, n, log_number(number, (uint64_t)getpid()));
+    n = put_text(line, n, "] ");
+    n = put_text(line, n, level_word(level));
+    return put_text(line, n, ": ");
+}
+
+/* A log that nobody reads must not stop the service. */
+static void end_line(char line[LINE_SIZE], size_t n)
+{
+    line[n++] = '\n'; /* in place of the NUL */
+    if (write(STDERR_FILENO, line, n) < 0)
+        return;
+}
+
+void log_prepare(void)
+{
+    (void)stderr_is_journal(); /* which is known from then on */
+}
+
+void log_warning_async(const char *const texts[])
+{
+    char line[LINE_SIZE];
+
+    if (!log_enabled(LOG_LEVEL_WARNING))
+        return;
+    size_t n = write_prefix(line, LOG_LEVEL_WARNING);
+    for (size_t i = 0; texts[i] != NULL; i++)
+        n = put_text(line, n, texts[i]);
+    end_line(line, n);
 }
 
 __attribute__((format(printf, 2, 0))) static void write_line(enum log_level level,
-                                                              const char *fmt, va_list args)
+                                                             const char *fmt, va_list args)
 {
     char line[LINE_SIZE];
-    size_t n = write_prefix(line, sizeof line, level);
+    size_t n = write_prefix(line, level);
     int m = vsnprintf(line + n, sizeof line - n, fmt, args);
 
     if (m < 0)
@@ -86,10 +181,7 @@ __attribute__((format(printf, 2, 0))) static void write_line(enum log_level leve
     n += (size_t)m;
     if (n > sizeof line - 1)
         n = sizeof line - 1;
-    line[n++] = '\n'; /* in place of the NUL */
-    /* A log that nobody reads must not stop the service. */
-    if (write(STDERR_FILENO, line, n) < 0)
-        return;
+    end_line(line, n);
 }
 
 #define LOG_FUNCTION(name, level)                                                              \

@@ -7,8 +7,14 @@
 #define PITH_CORE_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-enum log_level { LOG_LEVEL_ERROR = 3, LOG_LEVEL_WARNING = 4, LOG_LEVEL_INFO = 6, LOG_LEVEL_DEBUG = 7 };
+enum log_level {
+    LOG_LEVEL_ERROR = 3,
+    LOG_LEVEL_WARNING = 4,
+    LOG_LEVEL_INFO = 6,
+    LOG_LEVEL_DEBUG = 7
+};
 
 /* Lines above this level are dropped. Default: LOG_LEVEL_INFO. */
 void log_set_level(enum log_level level);
@@ -25,6 +31,20 @@ void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
             log_debug_(__VA_ARGS__);                                                           \
     } while (0)
 void log_debug_(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A warning that a signal handler may write: the texts one after another, up to NULL. Nothing
+ * in it takes a lock or allocates (signal-safety(7)). log_prepare() comes before, in no
+ * handler. */
+void log_prepare(void);
+void log_warning_async(const char *const texts[]);
+
+/* A number as text, for the above; returns `out`. */
+enum { LOG_NUMBER_SIZE = 21 };
+char *log_number(char out[LOG_NUMBER_SIZE], uint64_t n);
+
+/* The time as lines have it, 2026-12-01T08:30:00.123Z; returns `out`. */
+enum { LOG_TIME_SIZE = 25 };
+char *log_time(char out[LOG_TIME_SIZE], int64_t seconds, unsigned ms);
 
 /* Replaces every character outside printable ASCII by '?': names and paths that
  * others chose must not forge log lines. Works in place, returns s. */

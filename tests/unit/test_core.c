@@ -8,6 +8,8 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/addr.h"
 #include "core/buf.h"
@@ -216,6 +218,59 @@ static void test_clock(void **state)
     assert_in_range(clock_now_s() - (uint32_t)(ms / 1000), 3600, 3660);
 }
 
+/* Our calendar and the C library's, over four centuries. */
+static void test_log_time(void **state)
+{
+    const int64_t day = 86400, last = 146097 * day;
+    char ours[LOG_TIME_SIZE], theirs[64];
+    struct tm tm;
+
+    (void)state;
+    for (int64_t second = 0; second < last;
+         second += second % (7 * day) == 0 ? day - 1 : 3601) {
+        time_t t = (time_t)second;
+        assert_non_null(gmtime_r(&t, &tm));
+        strftime(theirs, sizeof theirs, "%Y-%m-%dT%H:%M:%S.007Z", &tm);
+        assert_string_equal(log_time(ours, second, 7), theirs);
+    }
+    assert_string_equal(log_time(ours, 1772323199, 999), "2026-02-28T23:59:59.999Z");
+    assert_string_equal(log_time(ours, -5, 0), "1970-01-01T00:00:00.000Z");
+    assert_string_equal(log_time(ours, INT64_MAX, 0) + 10, "T15:30:07.000Z");
+}
+
+/* A line of both kinds goes out whole, and one that is too long is cut. */
+static void test_log_lines(void **state)
+{
+    static char longer[2000];
+    const char *const texts[] = {"one ", "", "two ", longer, NULL};
+    char out[4096], number[LOG_NUMBER_SIZE];
+    int ends[2], before = dup(STDERR_FILENO);
+
+    (void)state;
+    memset(longer, 'x', sizeof longer - 1);
+    assert_string_equal(log_number(number, 0), "0");
+    assert_string_equal(log_number(number, UINT64_MAX), "18446744073709551615");
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    log_prepare();
+    log_info("%s %u", "first", 7U);
+    log_warning_async(texts);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    close(ends[1]);
+    ssize_t len = read(ends[0], out, sizeof out - 1);
+    close(ends[0]);
+    assert_true(len > 0);
+    out[len] = '\0';
+    char *second = strchr(out, '\n') + 1;
+    assert_non_null(strstr(out, "Z pithd["));
+    assert_memory_equal(second - strlen("] info: first 7\n"), "] info: first 7\n",
+                        strlen("] info: first 7\n"));
+    assert_non_null(strstr(second, "] warning: one two xxx"));
+    assert_int_equal(strlen(second), 1024);
+    assert_int_equal(second[1023], '\n');
+}
+
 static void test_log_clean(void **state)
 {
     char text[] = "a\nb\x1b[0m\x80\xffz ~";
@@ -231,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_cidr),       cmocka_unit_test(test_buf),
         cmocka_unit_test(test_siphash),    cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_clock),      cmocka_unit_test(test_log_clean),
+        cmocka_unit_test(test_log_time),   cmocka_unit_test(test_log_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
