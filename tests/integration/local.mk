@@ -15,6 +15,7 @@ EXTRA_DIST += tests/integration/run.sh \
 	tests/integration/test_attacks.py \
 	tests/integration/test_behind_proxies.py \
 	tests/integration/test_certificates.py \
+	tests/integration/test_check.py \
 	tests/integration/test_compare.py \
 	tests/integration/test_config.py \
 	tests/integration/test_doh.py \

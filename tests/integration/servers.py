@@ -95,6 +95,24 @@ class Certificates:
                       f"{name}.ext", "-out", f"{name}.pem")
         return self._path(f"{name}.pem"), self._path(f"{name}.key")
 
+    def chained(self, subject_names):
+        """A new leaf of a CA below the CA: (leaf alone, its key), (leaf and chain, its key)."""
+        with open(self._path("middle.ext"), "w", encoding="ascii") as file:
+            file.write("basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n")
+        self._openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                      "-keyout", "middle.key", "-out", "middle.csr", "-subj",
+                      "/CN=pith test middle")
+        self._openssl("x509", "-req", "-in", "middle.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+                      "-CAcreateserial", "-days", "30", "-extfile", "middle.ext", "-out",
+                      "middle.pem")
+        leaf, key = self.leaf("chained", subject_names, "middle")
+        full = self._path("chained.full.pem")
+        with open(full, "wb") as out:
+            for part in (leaf, self._path("middle.pem")):
+                with open(part, "rb") as file:
+                    shutil.copyfileobj(file, out)
+        return (leaf, key), (full, key)
+
 
 class Process:
     """A server process whose standard error is kept, line by line."""

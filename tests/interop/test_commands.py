@@ -3,7 +3,6 @@ usual ways."""
 
 import os
 import plistlib
-import shutil
 import socket
 import subprocess
 import time
@@ -26,25 +25,12 @@ def pithd(*arguments, environment=None):
 def intermediate(certificates):
     """A CA below the CA; a leaf of it with its chain, without, and one that has expired."""
     folder = certificates.folder
-    with open(f"{folder}/middle.ext", "w", encoding="ascii") as file:
-        file.write("basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n")
-    certificates._openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-                          "-nodes", "-keyout", "middle.key", "-out", "middle.csr", "-subj",
-                          "/CN=pith test middle")
-    certificates._openssl("x509", "-req", "-in", "middle.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
-                          "-CAcreateserial", "-days", "30", "-extfile", "middle.ext", "-out",
-                          "middle.pem")
-    leaf, key = certificates.leaf("chained", f"DNS:localhost,DNS:{NAME},IP:{HOST}", "middle")
-    full = f"{folder}/chained.full.pem"
-    with open(full, "wb") as out:
-        for part in (leaf, f"{folder}/middle.pem"):
-            with open(part, "rb") as file:
-                shutil.copyfileobj(file, out)
+    leaf, full = certificates.chained(f"DNS:localhost,DNS:{NAME},IP:{HOST}")
     expired = f"{folder}/expired.pem"
     certificates._openssl("x509", "-req", "-in", "chained.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
                           "-CAcreateserial", "-days", "0", "-extfile", "chained.ext", "-out",
                           expired)
-    return {"leaf": (leaf, key), "full": (full, key), "expired": (expired, key)}
+    return {"leaf": leaf, "full": full, "expired": (expired, leaf[1])}
 
 
 def fronts(daemon):
