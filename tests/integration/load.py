@@ -4,20 +4,23 @@ import re
 import subprocess
 
 
-def dnsperf_command(daemon, mode, seconds, names):
+def dnsperf_command(daemon, mode, seconds, names, rate=None):
     """The command line for one front end. Few clients: what is tested is not speed.
+    rate is a limit: questions a second.
 
     dnsperf 2.10 reads one HTTP/2 response from a TLS record and forgets those behind it until
     more comes in, so over DoH a connection has one question in flight; h2load has many."""
     port = {"udp": daemon.dns, "tcp": daemon.dns, "dot": daemon.dot, "doh": daemon.doh}[mode][1]
     many = ["-c", "4", "-q", "40"] if mode != "doh" else ["-c", "4", "-q", "4", "-T", "4"]
+    if rate:
+        many += ["-Q", str(rate)]
     return ["dnsperf", "-m", mode, "-s", "127.0.0.1", "-p", str(port), *many,
             "-l", str(seconds), "-t", "5", "-O", "doh-uri=https://localhost/dns-query",
             "-d", names]
 
 
-def start_dnsperf(daemon, mode, seconds, names):
-    return subprocess.Popen(dnsperf_command(daemon, mode, seconds, names), text=True,
+def start_dnsperf(daemon, mode, seconds, names, rate=None):
+    return subprocess.Popen(dnsperf_command(daemon, mode, seconds, names, rate), text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 

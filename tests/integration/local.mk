@@ -26,4 +26,5 @@ EXTRA_DIST += tests/integration/run.sh \
 	tests/integration/test_local.py \
 	tests/integration/test_messages.py \
 	tests/integration/test_time.py \
-	tests/integration/test_tls_upstream.py
+	tests/integration/test_tls_upstream.py \
+	tests/integration/test_workers.py

@@ -410,6 +410,8 @@ class Connection:
         self.writer.close()
 
     def reset(self):
+        if self.writer.is_closing():
+            return
         sock = self.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
