@@ -21,8 +21,7 @@ CONTRIB = os.path.join(HERE, "..", "..", "contrib")
 DOC = os.path.join(HERE, "..", "..", "doc")
 BUILD = os.environ.get("top_builddir", ".")
 CREDENTIALS = "/run/credentials/pithd.service"
-PLACE = "/etc/letsencrypt/live/dns.example.net"  # of the keys, in what is installed
-KEYS = "/root/keys"               # their place in here
+KEYS = "/etc/letsencrypt/live/dns.example.net"   # as in what is installed, and the guides
 DYNAMIC = range(61184, 65520)     # users that DynamicUser= hands out
 PATIENCE = 30                     # seconds for a command
 EXPOSURE = 2.0                    # at most, as `systemd-analyze security` counts it
@@ -117,10 +116,11 @@ class Machine(Process):
 
     def install_keys(self, pair):
         """As a renewal does it: files of root's that nobody else may read."""
+        self.run("rm", "-rf", KEYS)
         for source, name in zip(pair, ("fullchain.pem", "privkey.pem")):
             with open(source, encoding="ascii") as file:
                 self.write(f"{KEYS}/{name}", file.read(), 0o600)
-        os.chmod(self.path(KEYS), 0o700)
+        os.chmod(self.path(os.path.dirname(KEYS)), 0o700)
 
     def configure(self, upstream, keys):
         self.write("/etc/pith/pith.yaml", f"""
@@ -170,21 +170,21 @@ def der(pair):
 
 
 def load_credential():
-    """What doc/certificates.md says, for the keys in here."""
+    """What doc/certificates.md says."""
     with open(f"{DOC}/certificates.md", encoding="utf-8") as file:
         text = file.read()
     start = text.index("[Service]\n    LoadCredential=")
     text = text[start:text.index("\n\n", start)].replace("\n    ", "\n") + "\n"
-    assert PLACE in text and "ExecReload=\n" in text, text
-    return text.replace(PLACE, KEYS)
+    assert KEYS in text and "ExecReload=\n" in text, text
+    return text
 
 
 def copied_keys():
-    """contrib/pithd-keys.conf for the keys in here."""
+    """contrib/pithd-keys.conf"""
     with open(f"{CONTRIB}/pithd-keys.conf", encoding="ascii") as file:
         text = file.read()
-    assert PLACE in text
-    return text.replace(PLACE, KEYS)
+    assert KEYS in text
+    return text
 
 
 def answers(machine, what, vias=VIAS):
@@ -269,6 +269,33 @@ def test_reload(machine, upstream, certificates):
         assert machine.served() == der(certificates.server2)
         assert client.ask(wire.query("web.reload3.site.test")).addresses == [HOST]
     assert machine.show("MainPID") == pid and machine.show("ActiveState") == "active"
+
+
+def deploy_hook(machine):
+    """What doc/certificates.md has the renewal do for a group that may read the keys."""
+    with open(f"{DOC}/certificates.md", encoding="utf-8") as file:
+        lines = re.findall(r"^    (ch(?:grp|mod) -R .*)$", file.read(), re.M)
+    assert len(lines) == 2
+    for line in lines:
+        machine.run("sh", "-c", line.replace(" /etc/letsencrypt/archive", ""))
+
+
+def test_group(machine, upstream, certificates):
+    """A group of the service's may read the keys: renewed ones are taken without a word."""
+    machine.run("groupadd", "--force", "--system", "tls-keys")
+    machine.install_keys(certificates.server)
+    deploy_hook(machine)
+    machine.configure(upstream, KEYS)
+    machine.install_unit("[Service]\nSupplementaryGroups=tls-keys\n")
+    machine.run("systemctl", "start", "pithd.service")
+    assert machine.served() == der(certificates.server)
+    machine.run("systemctl", "reload", "pithd.service")
+    machine.install_keys(certificates.server2)
+    deploy_hook(machine)
+    deadline = time.monotonic() + PATIENCE
+    while machine.served() != der(certificates.server2):
+        assert time.monotonic() < deadline, machine.journal()
+        time.sleep(0.1)  # files are looked at now and then
 
 
 def test_activation(machine, upstream, certificates):
