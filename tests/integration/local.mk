@@ -24,6 +24,7 @@ EXTRA_DIST += tests/integration/run.sh \
 	tests/integration/test_lifecycle.py \
 	tests/integration/test_load.py \
 	tests/integration/test_local.py \
+	tests/integration/test_matrix.py \
 	tests/integration/test_messages.py \
 	tests/integration/test_time.py \
 	tests/integration/test_tls_upstream.py \

@@ -220,9 +220,9 @@ class Pithd(Process):
 
     name = NAME
 
-    def __init__(self, folder, certificates, arguments=(), **keys):
+    def __init__(self, folder, certificates, arguments=(), ports=None, **keys):
         self.folder = folder
-        self.ports = {front: free_port() for front in ("dns", "dot", "doh", "clear")}
+        self.ports = ports or self.free_ports()
         self.dns, self.dot = (HOST, self.ports["dns"]), (HOST, self.ports["dot"])
         self.doh, self.doh_clear = (HOST, self.ports["doh"]), (HOST, self.ports["clear"])
         self.ca = certificates.ca
@@ -242,6 +242,10 @@ class Pithd(Process):
         except AssertionError:
             self.kill()
             raise
+
+    @staticmethod
+    def free_ports():
+        return {front: free_port() for front in ("dns", "dot", "doh", "clear")}
 
     def install_certificate(self, pair):
         for source, target in zip(pair, (self.certificate, self.key)):
