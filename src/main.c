@@ -207,8 +207,10 @@ static int run_server(struct config *c, const char *path)
     activation_take();
     size_t descriptors = privileges_raise_descriptors();
     if (descriptors < (size_t)c->limit_connections + DESCRIPTORS_SPARE)
-        log_warning("limits.connections: only %zu descriptors can be had, for %u connections",
-                    descriptors, c->limit_connections);
+        log_warning(
+            "limits.connections: only %zu descriptors can be had, for %u connections and "
+            "%d other uses",
+            descriptors, c->limit_connections, DESCRIPTORS_SPARE);
     if (c->n_upstreams == 0)
         log_warning("upstreams: none, and /etc/resolv.conf has no nameserver");
     m.loop = ev_loop_new(EVFLAG_AUTO);
