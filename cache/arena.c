@@ -17,6 +17,7 @@ struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key)
     struct cache_arena *a = calloc(1, sizeof *a);
     if (a == NULL)
         return NULL;
+    a->bytes = bytes;
     a->larges = bytes / ARENA_LARGE_SHARE / LARGE_PAGE_SIZE;
     if (a->larges == 0)
         a->larges = 1;
@@ -57,18 +58,19 @@ void cache_arena_drop(struct cache_arena *a, size_t first, size_t end)
         madvise(start + from, upto - from, MADV_DONTNEED);
 }
 
-void cache_arena_join(struct cache_arena *a)
+bool cache_arena_join(struct cache_arena *a)
 {
     size_t all = a->pages * PAGE_SIZE / ARENA_HUGE;
     size_t at = __atomic_fetch_add(&a->huge_at, 1, __ATOMIC_RELAXED);
     if (at >= all) {
         racy_store(&a->huge_at, SIZE_MAX);
-        return;
+        return false;
     }
     uint8_t *start = (uint8_t *)a->page + at * ARENA_HUGE;
     madvise(start, ARENA_HUGE, MADV_HUGEPAGE);
     /* at once if the system can (Linux 6.1), else whenever it comes to it */
     madvise(start, ARENA_HUGE, COLLAPSE);
+    return true;
 }
 
 void cache_arena_lock(struct cache_arena *a)

@@ -26,6 +26,7 @@
 enum { LARGE_PAGE_SIZE = 65536, ARENA_LARGE_SHARE = 16, ARENA_HUGE = 1 << 21 };
 
 struct cache_arena {
+    size_t bytes;
     struct cache_hash hash;
     struct cache_page *page;
     size_t pages;
@@ -68,6 +69,15 @@ static inline struct cache_page *cache_arena_other(const struct cache_arena *a, 
     return a->page + (mixed * a->pages >> 32);
 }
 
+/* Has what a get looks at first on its way into the processor's cache: head and slots. */
+static inline void cache_arena_prefetch_read(const struct cache_page *p)
+{
+    __builtin_prefetch(p);
+    __builtin_prefetch((const char *)p + 64);
+    __builtin_prefetch((const char *)p + 128);
+    __builtin_prefetch((const char *)p + 192);
+}
+
 /* Has what a put looks at first on its way into the processor's cache: locks, slots, ghosts. */
 static inline void cache_arena_prefetch(const struct cache_page *p)
 {
@@ -77,8 +87,9 @@ static inline void cache_arena_prefetch(const struct cache_page *p)
     __builtin_prefetch((const char *)p + PAGE_SIZE - 64, 1);
 }
 
-/* Joins the next 2 MiB; to be called now and then while `used` octets are in use. */
-void cache_arena_join(struct cache_arena *a);
+/* Joins the next 2 MiB; to be called now and then while `used` octets are in use. False when
+ * all are joined. */
+bool cache_arena_join(struct cache_arena *a);
 static inline void cache_arena_check(struct cache_arena *a, uint64_t used)
 {
     if (__builtin_expect(racy_load(&a->huge_at) != SIZE_MAX, 0) &&

@@ -22,9 +22,12 @@
 enum {
     REFRESH_SHARE = 1024, /* of the memory: the table of refreshes */
     REFRESH_PART = 10,    /* the last tenth of a life */
+    FIRST_SHARE = 16,     /* so little that it can be had beside all the rest */
+    FIRST_MIN_BYTES = 1 << 20,
+    CROWDED_PERCENT = 70, /* no page is full yet */
 };
 
-struct cache *cache_create(size_t bytes)
+static struct cache *create(size_t bytes, void (*when)(void *arg), void *arg)
 {
     struct hash_key key = hash_key_random();
     if (bytes < CACHE_MIN_BYTES)
@@ -35,20 +38,57 @@ struct cache *cache_create(size_t bytes)
     memset(c, 0, sizeof *c);
     pthread_mutex_init(&c->admin, NULL);
     c->bytes = bytes;
+    c->grows = when != NULL;
+    c->when_crowded = when;
+    c->when_arg = arg;
     c->stale_max_s = CLOCK_STALE_MIN_S;
     c->refresh = cache_refresh_create(bytes / REFRESH_SHARE);
-    c->arena = cache_arena_create(bytes - cache_overhead(bytes), &key);
+    c->arena = cache_arena_create(cache_arena_first(c, 0), &key);
     if (c->refresh == NULL || c->arena == NULL) {
         cache_destroy(c);
         return NULL;
     }
-    c->capacity = cache_arena_capacity(c->arena);
+    cache_arena_is(c, c->arena);
     return c;
 }
 
-size_t cache_overhead(size_t bytes)
+struct cache *cache_create(size_t bytes)
 {
-    return sizeof(struct cache) + sizeof(struct cache_arena) + bytes / REFRESH_SHARE + 4096;
+    return create(bytes, NULL, NULL);
+}
+
+struct cache *cache_create_growing(size_t bytes, void (*when)(void *arg), void *arg)
+{
+    return create(bytes, when, arg);
+}
+
+size_t cache_arena_most(const struct cache *c)
+{
+    return c->bytes - (sizeof(struct cache) + sizeof(struct cache_arena) +
+                       c->bytes / REFRESH_SHARE + 4096);
+}
+
+size_t cache_arena_first(const struct cache *c, uint64_t expected)
+{
+    size_t most = cache_arena_most(c), first = most / FIRST_SHARE;
+    if (first < FIRST_MIN_BYTES)
+        first = FIRST_MIN_BYTES;
+    bool fits = expected < first / 100 * CROWDED_PERCENT;
+    return c->grows && fits && first < most ? first : most;
+}
+
+void cache_arena_is(struct cache *c, const struct cache_arena *a)
+{
+    racy_store(&c->capacity, cache_arena_capacity(a));
+    racy_store(&c->crowded_at, a->bytes < cache_arena_most(c)
+                                   ? cache_arena_capacity(a) / 100 * CROWDED_PERCENT
+                                   : UINT64_MAX);
+}
+
+void cache_crowded(struct cache *c)
+{
+    if (__atomic_exchange_n(&c->crowded_at, UINT64_MAX, __ATOMIC_RELAXED) != UINT64_MAX)
+        c->when_crowded(c->when_arg);
 }
 
 void cache_destroy(struct cache *c)
@@ -275,4 +315,36 @@ enum cache_outcome cache_get(struct cache *c, const struct cache_key *key,
                                        : COUNT_STALE,
                 1);
     return outcome;
+}
+
+uint64_t cache_prefetch(const struct cache *c, const uint8_t *qname, size_t len)
+{
+    if (len == 0 || len > DNS_NAME_MAX)
+        return 0;
+    const struct cache_arena *a = cache_arena_load(&c->arena);
+    uint64_t hash = cache_key_hash(&a->hash, qname, len);
+    cache_arena_prefetch_read(cache_arena_home(a, hash));
+    cache_arena_prefetch_read(cache_arena_other(a, hash));
+    return hash;
+}
+
+/* The first entry with the tag: mostly it is the one. */
+static bool prefetch_in(const struct cache_page *p, uint64_t hash)
+{
+    uint64_t hits = cache_page_tagged(p, cache_key_tag(hash));
+    if (hits == 0)
+        return false;
+    size_t upto = cache_page_upto(p, (unsigned)__builtin_ctzll(hits));
+    if (upto > PAGE_BODY)
+        return false;
+    __builtin_prefetch(p->body + PAGE_BODY - upto);
+    __builtin_prefetch(p->body + PAGE_BODY - upto + 64);
+    return true;
+}
+
+void cache_prefetch_entry(const struct cache *c, uint64_t prefetched)
+{
+    const struct cache_arena *a = cache_arena_load(&c->arena);
+    if (prefetched != 0 && !prefetch_in(cache_arena_home(a, prefetched), prefetched))
+        prefetch_in(cache_arena_other(a, prefetched), prefetched);
 }

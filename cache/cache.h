@@ -28,6 +28,16 @@ enum { CACHE_MIN_BYTES = 1024 * 1024 };
 struct cache *cache_create(size_t bytes);
 void cache_destroy(struct cache *c); /* no other caller may be inside */
 
+/* The same, but the cache begins with a sixteenth of that: few answers are found faster, and
+ * take less memory, when they are together. When that gets crowded, when(arg) is called, once,
+ * by whichever thread put something, and cache_grow() is to be called soon. */
+struct cache *cache_create_growing(size_t bytes, void (*when)(void *arg), void *arg);
+
+/* Gives a crowded cache all of its memory. It takes about a microsecond an answer that is
+ * there, so this is for a thread that has the time; callers go on meanwhile. ERR_NOMEM: it
+ * stays as it is, and when(arg) is called again. */
+enum err cache_grow(struct cache *c, uint32_t now_s);
+
 struct cache_key {
     const uint8_t *qname; /* wire name, any case */
     size_t qname_len;
@@ -85,6 +95,12 @@ struct cache_get_options {
 enum cache_outcome cache_get(struct cache *c, const struct cache_key *key,
                              const struct cache_get_options *options, uint8_t *out,
                              size_t out_size, struct cache_answer *answer);
+
+/* For who has several keys to look up: what the lookups will need is brought from memory
+ * meanwhile. First cache_prefetch() for all of them, then cache_prefetch_entry() with what it
+ * returned, then cache_get(). Names are wire names; of anything else nothing comes. */
+uint64_t cache_prefetch(const struct cache *c, const uint8_t *qname, size_t len);
+void cache_prefetch_entry(const struct cache *c, uint64_t prefetched);
 
 struct cache_put_options {
     uint32_t now_s;
@@ -157,8 +173,8 @@ void cache_walk(struct cache *c, uint32_t now_s,
 enum err cache_save(struct cache *c, const char *path, uint32_t now_s, int64_t wall_s);
 enum err cache_restore(struct cache *c, const char *path, uint32_t now_s, int64_t wall_s);
 
-/* A new arena size; entries move over page by page. Callers go on meanwhile. ERR_NOMEM leaves
- * the old one. */
+/* Another size; entries move over page by page. Callers go on meanwhile. ERR_NOMEM leaves the
+ * old one. */
 enum err cache_resize(struct cache *c, size_t bytes, uint32_t now_s);
 
 #endif

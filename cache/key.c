@@ -96,11 +96,19 @@ static uint64_t hash_any(const struct cache_hash *h, const uint8_t *name, size_t
     return mixed(h, all, n);
 }
 
+uint64_t cache_key_hash(const struct cache_hash *h, const uint8_t *name, size_t len)
+{
+    if (__builtin_expect(len - 2 - 8 > NAMECODE_SHORT - 8, 0))
+        return hash_any(h, name, len);
+    const struct cache_words words = cache_namecode_words(name + 1, len - 2);
+    return hash_short(h, &words, len - 2);
+}
+
 /* The code is at space + 16, the hash is there. */
 static inline void finish(struct cache_name *out, size_t code_len)
 {
     uint8_t *code = out->space + 16;
-    out->tag = (uint8_t)(out->hash >> 8);
+    out->tag = cache_key_tag(out->hash);
     if (__builtin_expect(code_len < KEY_FINGERPRINT, 1)) {
         out->kind = (uint8_t)code_len;
         out->key = code;
@@ -168,7 +176,7 @@ void cache_key_from_fingerprint(struct cache_name *out, uint64_t fingerprint)
     memset(key, 0xff, KEY_AHEAD);
     memcpy(key, &fingerprint, sizeof fingerprint);
     out->hash = fingerprint;
-    out->tag = (uint8_t)(fingerprint >> 8);
+    out->tag = cache_key_tag(fingerprint);
     out->kind = KEY_FINGERPRINT;
     out->key = key;
     out->key_len = KEY_FINGERPRINT_LEN;

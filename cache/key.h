@@ -51,6 +51,14 @@ struct cache_name {
 bool cache_key_from_name(struct cache_name *out, const struct cache_hash *h,
                          const uint8_t *name, size_t len);
 
+static inline uint8_t cache_key_tag(uint64_t hash)
+{
+    return (uint8_t)(hash >> 8);
+}
+
+/* The hash alone. */
+uint64_t cache_key_hash(const struct cache_hash *h, const uint8_t *name, size_t len);
+
 /* From what an entry of this kind begins with: `entry` has `len` octets. False when it is cut.
  */
 bool cache_key_from_entry(struct cache_name *out, const struct cache_hash *h, uint8_t kind,

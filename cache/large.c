@@ -133,6 +133,8 @@ size_t cache_large_put(struct cache *c, struct cache_arena *a, uint64_t id,
     a->large_next += (uint32_t)n;
     cache_arena_unlock(a);
     cache_count(c, COUNT_LARGE_BYTES, ((int64_t)n - (int64_t)freed) * LARGE_UNIT);
+    if (freed > 0 && racy_load(&c->crowded_at) != UINT64_MAX)
+        racy_store(&c->crowded_at, 0); /* these pages have come round */
 
     return stub_write(stub, record, len, where);
 }

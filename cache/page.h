@@ -121,6 +121,18 @@ static inline octets_sum blocks_sum(octets_sum sum, const struct cache_block *b,
     return octets_add(sum, octets_load(b[3].length), n - 48);
 }
 
+/* Which of the first PAGE_SCAN slots have a tag, whatever their kind. */
+static inline uint64_t cache_page_tagged(const struct cache_page *p, uint8_t tag)
+{
+    uint64_t found = 0;
+    for (unsigned i = 0; i < PAGE_SCAN / PAGE_BLOCK_SLOTS; i++)
+        found |= (uint64_t)octets_match(octets_load(p->block[i].tag), tag,
+                                        octets_load(p->block[i].meta), 0, 0)
+                 << PAGE_BLOCK_SLOTS * i;
+    unsigned n = cache_page_slots(p);
+    return n < PAGE_SCAN ? found & (((uint64_t)1 << n) - 1) : found;
+}
+
 /* Sum of the lengths of slots 0..i, in octets. */
 static inline size_t cache_page_upto(const struct cache_page *p, unsigned i)
 {

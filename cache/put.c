@@ -250,6 +250,7 @@ enum err cache_put(struct cache *c, const struct cache_key *key, const struct dn
     if (err == ERR_OK && !p.kept)
         cache_count(c, COUNT_PUTS, 1);
     cache_arena_check(p.arena, racy_load(&c->used));
+    cache_crowded_check(c);
     return err;
 }
 

@@ -170,7 +170,7 @@ void cache_resize_to(struct cache *c, struct cache_arena *fresh, bool replaces, 
     __atomic_store_n(&c->old, old, __ATOMIC_SEQ_CST);
     __atomic_store_n(&c->arena, fresh, __ATOMIC_SEQ_CST);
     __atomic_store_n(&old->retired, true, __ATOMIC_SEQ_CST);
-    racy_store(&c->capacity, cache_arena_capacity(fresh));
+    cache_arena_is(c, fresh);
 
     struct move m = move_of(c, old, fresh, now_s);
     for (size_t i = 0; i < old->pages; i++) {
@@ -191,19 +191,49 @@ void cache_resize_to(struct cache *c, struct cache_arena *fresh, bool replaces, 
     retire(c, old, now_s);
 }
 
+/* The caller holds c->admin. */
+static enum err move_to(struct cache *c, size_t arena_bytes, uint32_t now_s)
+{
+    struct cache_arena *fresh = cache_arena_create(arena_bytes, &c->arena->hash.sip);
+    if (fresh == NULL)
+        return ERR_NOMEM;
+    cache_resize_to(c, fresh, false, now_s);
+    return ERR_OK;
+}
+
 enum err cache_resize(struct cache *c, size_t bytes, uint32_t now_s)
 {
     enum err err = ERR_OK;
     if (bytes < CACHE_MIN_BYTES)
         return ERR_NOMEM;
     pthread_mutex_lock(&c->admin);
-    struct cache_arena *fresh =
-        cache_arena_create(bytes - cache_overhead(bytes), &c->arena->hash.sip);
-    if (fresh == NULL) {
-        err = ERR_NOMEM;
-    } else {
-        __atomic_store_n(&c->bytes, bytes, __ATOMIC_RELAXED);
-        cache_resize_to(c, fresh, false, now_s);
+    size_t before = c->bytes;
+    __atomic_store_n(&c->bytes, bytes, __ATOMIC_RELAXED);
+    size_t arena = cache_arena_first(c, racy_load(&c->used));
+    if (arena != c->arena->bytes)
+        err = move_to(c, arena, now_s);
+    else
+        cache_arena_is(c, c->arena);
+    if (err != ERR_OK) {
+        __atomic_store_n(&c->bytes, before, __ATOMIC_RELAXED);
+        cache_arena_is(c, c->arena);
+    }
+    pthread_mutex_unlock(&c->admin);
+    return err;
+}
+
+enum err cache_grow(struct cache *c, uint32_t now_s)
+{
+    enum err err = ERR_OK;
+    pthread_mutex_lock(&c->admin);
+    if (c->arena->bytes < cache_arena_most(c)) {
+        err = move_to(c, cache_arena_most(c), now_s);
+        /* Entries are all over it by now, so it costs no memory to have it in large pieces, and
+         * here nobody waits for it. */
+        while (err == ERR_OK && cache_arena_join(c->arena))
+            ;
+        if (err != ERR_OK)
+            cache_arena_is(c, c->arena);
     }
     pthread_mutex_unlock(&c->admin);
     return err;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cache/clock.h"
 #include "cache/crc.h"
@@ -165,6 +166,13 @@ static void generation_raise(struct cache *c, uint32_t to)
         ;
 }
 
+/* About as much as its entries will take. */
+static uint64_t file_size(FILE *f)
+{
+    struct stat st;
+    return fstat(fileno(f), &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+}
+
 static enum err file_restore(struct cache *c, FILE *f, uint32_t now_s, int64_t wall_s)
 {
     struct snapshot_header h;
@@ -179,7 +187,7 @@ static enum err file_restore(struct cache *c, FILE *f, uint32_t now_s, int64_t w
     r.block = malloc(SNAPSHOT_BLOCK_MAX);
     if (r.block == NULL)
         return ERR_NOMEM;
-    r.arena = cache_arena_create(c->bytes - cache_overhead(c->bytes), &h.key);
+    r.arena = cache_arena_create(cache_arena_first(c, file_size(f)), &h.key);
     if (r.arena == NULL) {
         free(r.block);
         return ERR_NOMEM;

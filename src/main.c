@@ -67,6 +67,7 @@ struct main_loop {
     const char *clock_path; /* of the tests' clock; NULL as ever in real life */
     ev_signal hangup, terminate, interrupt, clock;
     ev_timer certificates;
+    ev_async crowded; /* sent by workers */
 };
 
 /* ---- readiness ---- */
@@ -190,6 +191,22 @@ static void on_certificates(struct ev_loop *loop, ev_timer *watcher, int events)
     server_check_certificates(m->server);
 }
 
+static void on_crowded(struct ev_loop *loop, ev_async *watcher, int events)
+{
+    struct main_loop *m = watcher->data;
+
+    (void)loop;
+    (void)events;
+    server_grow_cache(m->server);
+}
+
+static void tell_crowded(void *arg)
+{
+    struct main_loop *m = arg;
+
+    ev_async_send(m->loop, &m->crowded);
+}
+
 static void watch_signal(struct main_loop *m, ev_signal *watcher, int number,
                          void (*on_signal)(struct ev_loop *, ev_signal *, int))
 {
@@ -227,7 +244,10 @@ static int run_server(struct config *c, const char *path)
         watch_signal(&m, &m.clock, SIGUSR1, on_clock);
 
     int status = EXIT_FAILURE;
-    m.server = server_start(c, error, sizeof(error));
+    ev_async_init(&m.crowded, on_crowded);
+    m.crowded.data = &m;
+    ev_async_start(m.loop, &m.crowded);
+    m.server = server_start(c, tell_crowded, &m, error, sizeof(error));
     if (m.server == NULL) {
         log_error("%s", error);
         goto out;

@@ -24,6 +24,7 @@
 #include "core/metrics.h"
 #include "dns/build.h"
 #include "dns/edns.h"
+#include "dns/name.h"
 #include "inflight.h"
 #include "local.h"
 #include "loopcheck.h"
@@ -36,6 +37,7 @@ enum {
     MAX_ASKS = 32768,    /* upstream has its own, lower cap */
     MAX_WAITERS = 65536, /* about 450 octets each */
     SCRATCH = DNS_MESSAGE_MAX + 1024,
+    EXPECTED_MAX = 64, /* in one go; udp.c reads no more */
 };
 
 struct proxy {
@@ -450,6 +452,24 @@ static bool rate_exceeded(struct proxy *p, const struct query *q)
                            clock_now_ms());
 }
 
+static void expect(struct query_handler *handler, struct query *const *q, size_t n)
+{
+    const struct proxy *p = (const struct proxy *)handler;
+    uint64_t prefetched[EXPECTED_MAX];
+
+    if (n > EXPECTED_MAX)
+        n = EXPECTED_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *qname = q[i]->msg + DNS_HEADER_SIZE;
+        size_t len = q[i]->msg_len > DNS_HEADER_SIZE
+                         ? name_wire_len(qname, q[i]->msg_len - DNS_HEADER_SIZE)
+                         : 0;
+        prefetched[i] = cache_prefetch(p->cache, qname, len);
+    }
+    for (size_t i = 0; i < n; i++)
+        cache_prefetch_entry(p->cache, prefetched[i]);
+}
+
 static void submit(struct query_handler *handler, struct query *q)
 {
     struct proxy *p = (struct proxy *)handler;
@@ -514,6 +534,7 @@ struct proxy *proxy_create(struct ev_loop *loop, struct config *config, struct c
     if (!p)
         return NULL;
     p->handler.submit = submit;
+    p->handler.expect = expect;
     p->handler.cancel = cancel;
     p->config = config_ref(config);
     p->cache = cache;

@@ -97,11 +97,12 @@ static struct socket_set *open_sockets(const struct config *c, size_t n_workers,
 
 /* ---- start ---- */
 
-static bool create_cache(struct server *s, char *error, size_t error_size)
+static bool create_cache(struct server *s, void (*crowded)(void *arg), void *arg, char *error,
+                         size_t error_size)
 {
     const struct config *c = s->config;
 
-    s->cache = cache_create((size_t)c->cache_memory_bytes);
+    s->cache = cache_create_growing((size_t)c->cache_memory_bytes, crowded, arg);
     if (s->cache == NULL)
         return fail(error, error_size, "cache.memory: cannot be had");
     if (c->snapshot == NULL)
@@ -153,7 +154,8 @@ static void log_ready(const struct config *c, const struct socket_set *sockets)
     log_info("ready:%s", line);
 }
 
-struct server *server_start(struct config *config, char *error, size_t error_size)
+struct server *server_start(struct config *config, void (*crowded)(void *arg), void *arg,
+                            char *error, size_t error_size)
 {
     struct server *s = calloc(1, sizeof(*s));
     struct socket_set *sockets = NULL;
@@ -167,7 +169,7 @@ struct server *server_start(struct config *config, char *error, size_t error_siz
         goto out;
     sockets = open_sockets(config, config->workers, error, error_size);
     if (sockets == NULL || !privileges_drop(config->user, error, error_size) ||
-        !create_cache(s, error, error_size))
+        !create_cache(s, crowded, arg, error, error_size))
         goto out;
     if (config->seccomp && !sandbox_start(error, error_size))
         goto out;
@@ -183,6 +185,14 @@ out:
     close_sockets(sockets, config->n_listeners);
     server_stop(s, 0);
     return NULL;
+}
+
+void server_grow_cache(struct server *s)
+{
+    if (cache_grow(s->cache, clock_now_s()) != ERR_OK)
+        log_warning("cache: no memory to grow; it goes on as it is");
+    else
+        log_debug("cache: has all of its memory now");
 }
 
 /* ---- reload ---- */

@@ -13,8 +13,11 @@
 struct server;
 
 /* Opens every listener, then starts the workers. On failure nothing is left started, and one
- * clear line is in error. */
-struct server *server_start(struct config *config, char *error, size_t error_size);
+ * clear line is in error. crowded(arg) is called in a worker when the cache wants more memory:
+ * the main thread is to call server_grow_cache(). */
+struct server *server_start(struct config *config, void (*crowded)(void *arg), void *arg,
+                            char *error, size_t error_size);
+void server_grow_cache(struct server *s);
 /* Moves to a new configuration without dropping a connection, a query or the cache. False with
  * a line in error, and the old one goes on. */
 bool server_reload(struct server *s, struct config *config, char *error, size_t error_size);

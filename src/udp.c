@@ -251,8 +251,6 @@ static bool take(struct udp_listener *u, size_t i)
     turn_control(&q->route, h);
     q->listener = u;
     q->open = q->replied = false;
-    q->query.msg = u->in_buf[i];
-    q->query.msg_len = u->in[i].msg_len;
     q->query.handler = u->handler;
     q->query.on_reply = on_reply;
     q->query.transport = QUERY_UDP;
@@ -266,6 +264,18 @@ static bool take(struct udp_listener *u, size_t i)
     }
     link_open(u, q);
     return false;
+}
+
+/* Tells the handler of n datagrams that are going to be submitted. */
+static void expect(struct udp_listener *u, size_t n)
+{
+    struct query *queries[BATCH];
+    for (size_t i = 0; i < n; i++) {
+        queries[i] = &u->in_query[i]->query;
+        queries[i]->msg = u->in_buf[i];
+        queries[i]->msg_len = u->in[i].msg_len;
+    }
+    query_expect(u->handler, queries, n);
 }
 
 /* Readies the slots that were used or have no query object. Returns how many are ready,
@@ -294,6 +304,7 @@ static bool read_batch(struct udp_listener *u)
     int n = recvmmsg(u->fd, u->in, (unsigned)slots, MSG_DONTWAIT, NULL);
     if (slots == BATCH)
         u->in_used = n > 0 ? (size_t)n : 0;
+    expect(u, n > 0 ? (size_t)n : 0);
     for (int i = 0; i < n; i++) {
         if (!take(u, (size_t)i))
             u->in_query[i] = NULL;

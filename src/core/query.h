@@ -44,6 +44,8 @@ struct query;
 struct query_handler {
     void (*submit)(struct query_handler *h, struct query *q);
     void (*cancel)(struct query_handler *h, struct query *q);
+    /* Of these, as many as there are, msg is going to be submitted next: a hint. May be NULL. */
+    void (*expect)(struct query_handler *h, struct query *const *q, size_t n);
 };
 
 struct query {
@@ -62,6 +64,14 @@ static inline void query_submit(struct query *q)
 {
     q->state = NULL;
     q->handler->submit(q->handler, q);
+}
+
+/* For transports that read several requests at once: told of them first, the handler can have
+ * what it will need for all of them brought from memory at the same time. */
+static inline void query_expect(struct query_handler *h, struct query *const *q, size_t n)
+{
+    if (h->expect != NULL && n > 1)
+        h->expect(h, q, n);
 }
 
 /* The transport lost interest. No on_reply() follows. Only between a query_submit()

@@ -148,9 +148,10 @@ static void put(struct cache *c, struct step *steps, size_t n, const struct dns_
         .ede_text = head[0] & 0x80 ? "of the fuzzer" : NULL,
         .scope = (uint8_t)(s->subnet.source ? head[2] % (s->subnet.source + 1u) : 0),
     };
-    bool others = false;
+    bool others = false, same = false;
     for (size_t k = 0; k < n; k++) {
         if (same_key(s, &steps[k])) {
+            same = true;
             others = others || steps[k].subnet.source > 0;
             steps[k].replaced = true;
         }
@@ -159,7 +160,9 @@ static void put(struct cache *c, struct step *steps, size_t n, const struct dns_
     enum err e = cache_put(c, &s->key, reply, &o);
     CHECK(e == ERR_OK || e == ERR_LIMIT);
     s->gone = e != ERR_OK;
-    s->replaced = others;
+    /* later another one may serve this key: one before that was not replaced, or, once this is
+     * stale, a fresh one for more clients */
+    s->replaced = same && (others || s->gone || s->subnet.source > 0);
     if (e == ERR_OK && s->size < 60000 && !others)
         CHECK(get(c, s, now_s));
     if (head[0] & 0x10) {

@@ -127,6 +127,101 @@ static void test_resize(void **state)
 }
 
 /* A large answer, and how long it is when it comes out. */
+static void put_large(struct cache *c, struct cache_key *key);
+
+static void note_crowded(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+static void put_many(struct cache *c, unsigned from, unsigned to)
+{
+    struct asked a;
+    char name[40];
+    for (unsigned i = from; i < to; i++) {
+        snprintf(name, sizeof name, "m%u.many.example", i);
+        put_a(c, ask(&a, name, RR_A), (uint8_t)(i % 250 + 1), 300, &usual);
+    }
+}
+
+static unsigned count_many(struct cache *c, unsigned n)
+{
+    struct asked a;
+    char name[40];
+    unsigned found = 0;
+    for (unsigned i = 0; i < n; i++) {
+        enum cache_outcome outcome;
+        struct cache_answer answer;
+        snprintf(name, sizeof name, "m%u.many.example", i);
+        uint8_t got = get_a(c, ask(&a, name, RR_A), NOW, 0, &outcome, &answer);
+        if (outcome != CACHE_MISS)
+            assert_int_equal(got, i % 250 + 1);
+        found += outcome != CACHE_MISS;
+    }
+    return found;
+}
+
+/* It begins small, tells once when that gets crowded, and nothing is lost on the way to all. */
+static void test_grow(void **state)
+{
+    (void)state;
+    enum { MANY = 60000 };
+    unsigned told = 0, n = 0;
+    struct cache_stats stats;
+    struct cache *c = cache_create_growing(16 << 20, note_crowded, &told);
+    assert_non_null(c);
+    size_t first = c->arena->bytes;
+    assert_true(first < 2 << 20);
+    assert_int_equal(cache_grow(c, NOW),
+                     ERR_OK); /* by hand, too early: it is done all the same */
+    assert_true(c->arena->bytes > 15 << 20);
+    cache_destroy(c);
+
+    c = cache_create_growing(16 << 20, note_crowded, &told);
+    for (; told == 0 && n < MANY; n += 100)
+        put_many(c, n, n + 100);
+    assert_true(told == 1 && n < MANY / 2);
+    cache_stats(c, &stats);
+    assert_true(stats.bytes_total == 16 << 20 && stats.bytes_used > first / 2);
+    assert_int_equal(cache_grow(c, NOW), ERR_OK);
+    assert_int_equal(count_many(c, n), n);
+    assert_sound(c);
+    put_many(c, n, MANY);
+    assert_int_equal(count_many(c, MANY), MANY);
+    cache_stats(c, &stats);
+    assert_int_equal(stats.evictions + stats.evicted_expired, 0);
+    assert_int_equal(told, 1);
+
+    /* less is all at once; more is there when it is needed */
+    assert_int_equal(cache_resize(c, 2 << 20, NOW), ERR_OK);
+    assert_true(count_many(c, MANY) > MANY / 3);
+    assert_int_equal(cache_resize(c, 64 << 20, NOW), ERR_OK);
+    n = count_many(c, MANY);
+    assert_true(n > MANY / 3);
+    put_many(c, 0, MANY);
+    cache_grow(c, NOW);
+    assert_true(count_many(c, MANY) >= n);
+    assert_sound(c);
+    cache_destroy(c);
+}
+
+/* Large answers have a sixteenth of the arena to themselves, and it grows for them as well. */
+static void test_grow_for_large(void **state)
+{
+    (void)state;
+    unsigned told = 0;
+    struct cache *c = cache_create_growing(32 << 20, note_crowded, &told);
+    assert_non_null(c);
+    for (unsigned i = 0; told == 0 && i < 200; i++) {
+        struct asked a;
+        char name[40];
+        snprintf(name, sizeof name, "large%u.example", i);
+        put_large(c, ask(&a, name, RR_TXT));
+    }
+    assert_int_equal(told, 1);
+    cache_destroy(c);
+}
+
 static void put_large(struct cache *c, struct cache_key *key)
 {
     static uint8_t msg[MADE_MAX];
@@ -323,6 +418,8 @@ int main(void)
         cmocka_unit_test(test_flush),
         cmocka_unit_test(test_walk),
         cmocka_unit_test(test_resize),
+        cmocka_unit_test(test_grow),
+        cmocka_unit_test(test_grow_for_large),
         cmocka_unit_test(test_snapshot),
         cmocka_unit_test(test_damaged_snapshot),
         cmocka_unit_test(test_disk_full),

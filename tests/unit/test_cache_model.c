@@ -396,10 +396,11 @@ static void do_restart(struct run *x)
     model_move_clock(&x->model, old_s, x->now_s, down_s);
     uint64_t evictions = x->model.evictions;
     look_at_evictions(x);
+    bool all_came =
+        !other_size && x->model.evictions == 0; /* the old one may have been larger */
     for (size_t i = 0; i < x->model.n_keys; i++) {
         for (struct slot *s = x->model.keys[i].slots; s != NULL; s = s->next) {
-            s->sure =
-                s->sure && !other_size && s->evictions == evictions && !s->options.failure;
+            s->sure = s->sure && all_came && s->evictions == evictions && !s->options.failure;
             s->evictions = x->model.evictions;
         }
     }
