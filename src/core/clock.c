@@ -27,9 +27,26 @@ uint64_t clock_now_ms(void)
     return clock_now_us() / 1000;
 }
 
+/* Asked for by every query, so it is worked out once a tick of the system's timer, some
+ * milliseconds: which tick it is costs a third of what the time does. */
 uint32_t clock_now_s(void)
 {
-    return (uint32_t)(clock_now_us() / 1000000);
+    static _Thread_local struct {
+        struct timespec tick;
+        uint64_t advanced;
+        uint32_t now_s;
+    } last;
+    struct timespec tick;
+    uint64_t more = advanced();
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+    if (tick.tv_nsec != last.tick.tv_nsec || tick.tv_sec != last.tick.tv_sec ||
+        more != last.advanced) {
+        last.tick = tick;
+        last.advanced = more;
+        last.now_s = (uint32_t)(clock_now_us() / 1000000);
+    }
+    return last.now_s;
 }
 
 int64_t clock_wall_s(void)

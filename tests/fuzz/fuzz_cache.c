@@ -162,7 +162,7 @@ static void put(struct cache *c, struct step *steps, size_t n, const struct dns_
     s->gone = e != ERR_OK;
     /* later another one may serve this key: one before that was not replaced, or, once this is
      * stale, a fresh one for more clients */
-    s->replaced = same && (others || s->gone || s->subnet.source > 0);
+    s->replaced = same && (others || s->gone || s->key.subnet != NULL);
     if (e == ERR_OK && s->size < 60000 && !others)
         CHECK(get(c, s, now_s));
     if (head[0] & 0x10) {
