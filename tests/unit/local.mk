@@ -198,7 +198,7 @@ cache_proofs = \
 	tests/unit/test_cache_proof \
 	tests/unit/test_cache_stress
 check_PROGRAMS += $(cache_proofs)
-TESTS += tests/unit/test_cache_model tests/unit/test_cache_proof
+TESTS += $(cache_proofs)
 tests_unit_test_cache_model_SOURCES = tests/unit/test_cache_model.c \
 	tests/unit/cache_model.c tests/unit/cache_model.h \
 	tests/unit/made.c tests/unit/made.h
