@@ -91,8 +91,10 @@ static void fill_query(struct upstream_ask *a, struct upstream_try *t, uint64_t 
     q->exact_case = mix;
     if (mix)
         mix_case(a->set, q->qname, q->qname_len);
-    q->timeout_ms =
-        a->deadline_us > now_us ? (uint32_t)((a->deadline_us - now_us) / 1000) + 1 : 1;
+    /* Longer than the ask may have left: getdns ends a connection at the next write once more
+     * queries have timed out on it than it has carried twice replies, though it be merely
+     * slow. */
+    q->timeout_ms = a->roster->config->upstream_deadline_ms;
 }
 
 bool try_send(struct upstream_ask *a, struct upstream *u, bool over_tcp, uint64_t now_us)

@@ -190,6 +190,16 @@ void watch_probe(struct upstream *u)
         resolve_start(u);
 }
 
+/* What was asked over the connection got no answer: it may be a hole, or in mid-message. A late
+ * answer over it still counts. */
+static void leave_connection(struct upstream *u)
+{
+    if (!u->main || u->is->transport == UPSTREAM_UDP)
+        return;
+    u->reset_us = clock_now_us();
+    upstream_context_reset(u->main);
+}
+
 static void timer_cb(struct ev_loop *loop, ev_timer *t, int revents)
 {
     (void)loop;
@@ -198,8 +208,10 @@ static void timer_cb(struct ev_loop *loop, ev_timer *t, int revents)
     if (u->health.state == HEALTH_DOWN) {
         if (u->is->host && u->main)
             resolve_next(u);
-        if (!u->move) /* else as soon as it has moved */
+        if (!u->move) { /* else as soon as it has moved */
+            leave_connection(u);
             watch_probe(u);
+        }
     }
     probe_failed(u);
 }
