@@ -18,10 +18,11 @@
 #include "upstream_set.h"
 
 enum {
-    RESENDS_MAX = 3,  /* UDP retransmissions a round */
-    PAUSE_US = 50000, /* before the second round when nothing could be sent; then doubled */
-    HEDGE_COST = 100, /* credits */
-    HEDGE_EARN = 10,  /* so at most a tenth more questions */
+    RESENDS_MAX = 3,     /* UDP retransmissions a round */
+    PAUSE_US = 50000,    /* before the second round when nothing could be sent; then doubled */
+    LOCAL_DOUBLINGS = 2, /* of that, before each when descriptors are out */
+    HEDGE_COST = 100,    /* credits */
+    HEDGE_EARN = 10,     /* so at most a tenth more questions */
     HEDGE_CREDITS_MAX = 2000,
     NOT_FASTEST_US = 200000, /* policies with an order of their own are more patient */
 };
@@ -173,10 +174,12 @@ bool ask_send_next(struct upstream_ask *a, uint64_t now_us)
 }
 
 /* Asks on when nobody is asked at the moment, at once or after a pause. False: the ask has
- * ended. */
+ * ended. When all that is missing is a descriptor, it is worth waiting for one until the
+ * deadline: they come back with each answer. */
 bool ask_go_on(struct upstream_ask *a, uint64_t now_us)
 {
     const struct config *c = a->roster->config;
+    bool local = a->only_local && !a->any_sign;
     if (a->tries || ask_send_next(a, now_us))
         return true;
     if (resolve_pending(a->roster, a->candidates) && !a->saved) {
@@ -184,12 +187,12 @@ bool ask_go_on(struct upstream_ask *a, uint64_t now_us)
         return true;
     }
     if (a->saved || !ask_persists(a) || !choice_alive(a->roster, a->candidates) ||
-        ++a->rounds >= c->upstream_tries)
+        (!local && ++a->rounds >= c->upstream_tries))
         return ask_fail(a);
     a->used = 0;
     a->resends = 0;
     a->hedge_us = 0;
-    a->resend_us = now_us + ((uint64_t)PAUSE_US << a->rounds);
+    a->resend_us = now_us + ((uint64_t)PAUSE_US << (local ? LOCAL_DOUBLINGS : a->rounds));
     a->round_end_us = now_us + c->upstream_timeout_ms * 1000ULL;
     return true;
 }

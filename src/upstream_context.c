@@ -133,11 +133,12 @@ static struct upstream_query *next_done(struct upstream_engine *e)
 
 static void generation_destroy(struct upstream_generation *g);
 
+/* Of what is in flight nobody waits for the parked, and alone they would wait for ever. */
 static void reap(struct upstream_engine *e)
 {
     struct upstream_generation **p = &e->retired, *g;
     while ((g = *p)) {
-        if (g->loop.in_flight && clock_now_ms() - g->retired_ms < RETIRED_MS) {
+        if (g->loop.in_flight > g->parked && clock_now_ms() - g->retired_ms < RETIRED_MS) {
             p = &g->next;
             continue;
         }
