@@ -61,25 +61,47 @@ static void entry_put(const struct restoring *r, uint8_t meta, const struct cach
     cache_store_put_entry(r->c, r->arena, name, entry, len, &rule);
 }
 
+/* Copies key and records, their clocks moved, without those that are too old. Returns the
+ * length; 0 when nothing is left, or it has what only a stub may be. */
+static size_t records_restore(const struct restoring *r, uint8_t kind, uint8_t *data,
+                              size_t len, uint8_t *out)
+{
+    struct cache_entry e;
+    size_t n = cache_key_len(kind, data, len), last = SIZE_MAX;
+    memcpy(out, data, n);
+    for (bool more = cache_entry_first(&e, kind, data, len); more;
+         more = cache_entry_next(&e)) {
+        uint8_t *record = data + (e.record.start - data);
+        size_t size = cache_record_size(&e.record, e.left);
+        if (e.record.form == FORM_LARGE) /* stubs of large records are made here only */
+            return 0;
+        if (!record_shift(r, &e.record, record))
+            continue;
+        if (last != SIZE_MAX)
+            out[last] |= RECORD_MORE;
+        last = n;
+        memcpy(out + n, record, size);
+        out[n] &= (uint8_t)~RECORD_MORE;
+        n += size;
+    }
+    memset(out + n, 0, 4);
+    return last != SIZE_MAX ? (n + 3) & ~(size_t)3 : 0;
+}
+
 /* An entry: checked, its clocks moved, put. data has 4 octets of room behind len. */
 static void entry_restore(struct restoring *r, uint8_t meta, uint8_t *data, size_t len)
 {
+    uint8_t entry[ENTRY_MAX + 8];
     struct cache_name name;
-    struct cache_entry e;
     uint8_t kind = meta & META_KIND;
     memset(data + len, 0, 4);
     len = (len + 3) & ~(size_t)3;
     if (len > ENTRY_MAX || !cache_entry_check(kind, data, len) ||
         !cache_key_from_entry(&name, &r->arena->hash, kind, data, len) || name.kind != kind)
         return;
-    for (bool more = cache_entry_first(&e, kind, data, len); more;
-         more = cache_entry_next(&e)) {
-        /* stubs of large records are made here only */
-        if (e.record.form == FORM_LARGE ||
-            !record_shift(r, &e.record, data + (e.record.start - data)))
-            return;
-    }
-    entry_put(r, meta, &name, data, len);
+    size_t n = records_restore(r, kind, data, len, entry);
+    if (n > 0)
+        entry_put(r, meta, &name, entry, n);
 }
 
 /* A key and a large record: the record goes to the large pages, its stub is put. */

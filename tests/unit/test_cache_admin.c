@@ -287,6 +287,39 @@ static void test_snapshot(void **state)
     unlink(path);
 }
 
+/* What is too old of a name's answers is left out of a snapshot, not the others with it. */
+static void test_snapshot_of_old(void **state)
+{
+    (void)state;
+    enum { DAY = 86400 };
+    char path[64];
+    struct asked fresh, old;
+    struct cache_put_options o = usual;
+    struct cache_answer answer;
+    enum cache_outcome outcome;
+    snprintf(path, sizeof path, "cache-old-%ld.snapshot", (long)getpid());
+    struct cache *c = cache_create(CACHE_MIN_BYTES);
+    o.life_s = 60;
+    put_a(c, ask(&old, "two.example", RR_HTTPS), 1, 60, &o);
+    o.life_s = 14 * DAY;
+    put_a(c, ask(&fresh, "two.example", RR_A), 2, 14 * DAY, &o);
+    o.life_s = 60;
+    put_a(c, ask(&old, "two.example", RR_HTTPS), 3, 60, &o);
+    assert_int_equal(cache_save(c, path, NOW + 5 * DAY, WALL), ERR_OK);
+    cache_destroy(c);
+
+    c = cache_create(CACHE_MIN_BYTES);
+    assert_int_equal(cache_restore(c, path, 77, WALL + 6 * DAY), ERR_OK);
+    assert_int_equal(get_a(c, &fresh.key, 77, 0, &outcome, &answer), 2);
+    assert_int_equal(outcome, CACHE_HIT);
+    assert_int_equal(answer.ttl_s, 3 * DAY);
+    get_a(c, &old.key, 77, 20 * DAY, &outcome, &answer);
+    assert_int_equal(outcome, CACHE_MISS);
+    assert_sound(c);
+    cache_destroy(c);
+    unlink(path);
+}
+
 static uint8_t *file_read(const char *path, size_t *len)
 {
     FILE *f = fopen(path, "rb");
@@ -415,15 +448,11 @@ static void test_crc(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flush),
-        cmocka_unit_test(test_walk),
-        cmocka_unit_test(test_resize),
-        cmocka_unit_test(test_grow),
-        cmocka_unit_test(test_grow_for_large),
-        cmocka_unit_test(test_snapshot),
-        cmocka_unit_test(test_damaged_snapshot),
-        cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_crc),
+        cmocka_unit_test(test_flush),           cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_resize),          cmocka_unit_test(test_grow),
+        cmocka_unit_test(test_grow_for_large),  cmocka_unit_test(test_snapshot),
+        cmocka_unit_test(test_snapshot_of_old), cmocka_unit_test(test_damaged_snapshot),
+        cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_crc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
