@@ -1,7 +1,7 @@
 /* test_upstream_fuzz.c - mutated replies through each transport, for a second or so each; for
- * FUZZ_SECONDS when that is set. Each question is answered, by a reply that is whole and
- * fits it or by none, and afterwards the upstream is still of use. Best run in a build with
- * sanitizers. */
+ * FUZZ_SECONDS when that is set, over FUZZ_TRANSPORT alone when that is. Each question is
+ * answered, by a reply that is whole and fits it or by none, and afterwards the upstream is
+ * still of use. Best run in a build with sanitizers. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,9 +63,10 @@ static void ask_another(void)
         abort();
 }
 
+static const char *const transport[] = {"udp", "tcp", "tls"};
+
 static bool run(enum fake_transport t, unsigned seed, unsigned ms)
 {
-    static const char *const transport[] = {"udp", "tcp", "tls"};
     char yaml[1024], a[384], b[384];
     struct outcome o;
     struct fake *f[2] = {fake_start(t, 0), fake_start(t, 0)};
@@ -107,7 +108,7 @@ static bool run(enum fake_transport t, unsigned seed, unsigned ms)
 
 int main(void)
 {
-    const char *seconds = getenv("FUZZ_SECONDS");
+    const char *seconds = getenv("FUZZ_SECONDS"), *only = getenv("FUZZ_TRANSPORT");
     unsigned total_ms = seconds ? (unsigned)atoi(seconds) * 1000 : 0, seed = 1;
     bool ok = true;
     if (seconds)
@@ -118,7 +119,8 @@ int main(void)
     uint64_t end_ms = clock_now_ms() + total_ms;
     do {
         for (int t = 0; t < 3 && ok; t++)
-            ok = run((enum fake_transport)t, seed, total_ms ? 3000 : 700);
+            ok = (only && strcmp(only, transport[t])) ||
+                 run((enum fake_transport)t, seed, total_ms ? 3000 : 700);
         seed += 7;
     } while (ok && clock_now_ms() < end_ms);
     fake_cleanup();
