@@ -195,9 +195,13 @@ static void test_any_octets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lengths),         cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_malformed_names), cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_any_octets),      cmocka_unit_test(test_every_octet),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_malformed_names),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_any_octets),
+        cmocka_unit_test(test_every_octet),
+        cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
