@@ -31,7 +31,8 @@ def test_workers(fresh, start_upstream, certificates, unique, tmp_path, transpor
     first, second = start_upstream(), start_upstream()
     rosters = [roster(certificates, transport, *servers)
                for servers in ((first, second), (second, first), (second,))]
-    daemon = fresh(workers="2", cache="{ memory: 2MiB, prefetch: false }", upstreams=rosters[0])
+    daemon = fresh(workers="2", cache="{ memory: 2MiB, prefetch: false }", upstreams=rosters[0],
+                   upstream="{ timeout: 4s, tries: 3, deadline: 12s }")
     runs = []
     for mode in ("udp", "dot"):
         names = tmp_path / mode
