@@ -1,6 +1,6 @@
 # Real servers and clients on loopback, driven by pytest.
 TESTS += tests/integration/run.sh
-EXTRA_DIST += tests/integration/run.sh \
+EXTRA_DIST += tests/helgrind.supp tests/integration/run.sh \
 	tests/integration/attack_clients.py \
 	tests/integration/checks.py \
 	tests/integration/clients.py \
