@@ -201,10 +201,11 @@ static enum err file_restore(struct cache *c, FILE *f, uint32_t now_s, int64_t w
     struct restoring r = {.c = c, .now_s = now_s};
     if (!header_read(&h, f))
         return ERR_FORMAT;
-    if (wall_s > h.wall_s && wall_s - h.wall_s > AWAY_MAX_S)
-        return ERR_OK;     /* nothing in it is good for anything */
-    if (wall_s > h.wall_s) /* a clock that was set back does not make entries younger */
-        r.away_s = (uint32_t)(wall_s - h.wall_s);
+    /* a clock that was set back does not make entries younger */
+    uint64_t away_s = wall_s > h.wall_s ? (uint64_t)wall_s - (uint64_t)h.wall_s : 0;
+    if (away_s > AWAY_MAX_S)
+        return ERR_OK; /* nothing in it is good for anything */
+    r.away_s = (uint32_t)away_s;
     r.saved_s = h.now_s;
     r.block = malloc(SNAPSHOT_BLOCK_MAX);
     if (r.block == NULL)
