@@ -60,7 +60,7 @@ struct cache_page {
     uint8_t spare;
     uint16_t soonest;
     uint32_t spare4;
-    union {
+    _Alignas(16) union {
         struct cache_block block[PAGE_BODY / PAGE_BLOCK];
         uint8_t body[PAGE_BODY];
     };
