@@ -19,9 +19,12 @@ def dnsperf_command(daemon, mode, seconds, names, rate=None):
             "-O", "doh-uri=https://localhost/dns-query", "-d", names]
 
 
+def start(command):
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
 def start_dnsperf(daemon, mode, seconds, names, rate=None):
-    return subprocess.Popen(dnsperf_command(daemon, mode, seconds, names, rate), text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return start(dnsperf_command(daemon, mode, seconds, names, rate))
 
 
 def nothing_lost(run):

@@ -10,7 +10,7 @@ import pytest
 import clients
 import wire
 import zone
-from load import nothing_lost, start_dnsperf
+from load import dnsperf_command, nothing_lost, start, start_dnsperf
 
 SECONDS = int(os.environ.get("PITH_TEST_LOAD_SECONDS", "2"))
 GROWTH = 4 << 20  # octets of resident memory that a run may add to one like it
@@ -40,6 +40,22 @@ def test_dnsperf(daemon, names, mode):
     asked = nothing_lost(start_dnsperf(daemon, mode, SECONDS, names))
     assert asked > 1000 or mode == "doh"
     assert daemon.resident() - before < GROWTH
+
+
+def test_cache_grows(daemons, nsd, tmp_path):
+    """It begins with a part of its memory. Nothing is lost on the way to all of it, nor taken
+    more than there is."""
+    count, path = 40000, tmp_path / "many"
+    path.write_text("".join(f"g{i}.wild.{zone.ZONE} A\n" for i in range(count)))
+    daemon = daemons(nsd, cache="{ memory: 16MiB }", arguments=["-v"])
+    before = daemon.resident()
+    once = dnsperf_command(daemon, "udp", 60, str(path)) + ["-n", "1"]
+    assert nothing_lost(start(once)) == count
+    daemon.wait_line("has all of its memory now")
+    assert daemon.resident() - before < 20 << 20
+    asked = nsd.queries()
+    assert nothing_lost(start(once)) == count
+    assert nsd.queries() - asked < 20  # probes, if any
 
 
 def h2load(arguments, seconds):
