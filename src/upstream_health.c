@@ -8,7 +8,7 @@ enum {
     SIGNS_TO_SUSPECT = 3,
     BACKOFF_FIRST_MS = 250,
     BACKOFF_MAX_MS = 30000,
-    BACKOFF_NONE_WELL_MS = 1000,   /* recovery is seen within 2 s, one probe lost or not */
+    BACKOFF_NONE_WELL_MS = 1000, /* recovery is seen within 2 s, one probe lost or not */
     OLD_US = 900000, /* a response time from before is worth no more than the new one */
     FORGET_FAILURES_US = 10000000, /* well for so long: the next trouble is a new one */
     RTO_UNKNOWN_US = 400000,
