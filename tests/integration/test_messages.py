@@ -122,7 +122,7 @@ def test_row_43_trailing_octets(pithd, up, via, unique):
     assert not up.asked(name)
 
 
-def test_id_as_asked(pithd, via, unique):
+def test_row_14_id_as_asked(pithd, via, unique):
     """The ID of who asked, from upstream and from the cache; 0 stays 0."""
     name = unique()
     for id in (0, 0xbeef, 0x1234, 0, 0xffff):

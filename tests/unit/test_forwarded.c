@@ -44,7 +44,7 @@ static void check(const char *lines, const char *want)
     free(copy);
 }
 
-static void x_forwarded_for(void **state)
+static void row_23_x_forwarded_for(void **state)
 {
     (void)state;
     check("", "127.0.0.1");
@@ -121,7 +121,7 @@ static void forwarded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(x_forwarded_for),
+        cmocka_unit_test(row_23_x_forwarded_for),
         cmocka_unit_test(garbage),
         cmocka_unit_test(forwarded),
     };

@@ -523,7 +523,7 @@ static void assert_raw_usable(struct rig *g, uint32_t id)
 }
 
 /* unbound#1469, okhttp#9684: no content-length, split, padded and empty DATA. */
-static void post_in_parts(void **state)
+static void row_07_post_in_parts(void **state)
 {
     struct rig *g = *state;
     uint8_t padded[1 + 23 + 200] = {200};
@@ -546,7 +546,7 @@ static void post_in_parts(void **state)
 }
 
 /* knot#619, knot#931: two bodies interleaved. */
-static void posts_interleaved(void **state)
+static void row_10_posts_interleaved(void **state)
 {
     struct rig *g = *state;
     uint8_t q2[sizeof(q1)];
@@ -567,7 +567,7 @@ static void posts_interleaved(void **state)
 }
 
 /* bind !11709: longer or shorter than declared is the fault of that stream alone. */
-static void length_mismatch_resets_the_stream(void **state)
+static void row_08_length_mismatch_resets_the_stream(void **state)
 {
     struct rig *g = *state;
 
@@ -639,7 +639,7 @@ static void long_queries(void **state)
     }
 }
 
-static void many_at_once(void **state)
+static void row_10_many_at_once(void **state)
 {
     struct rig *g = *state;
     int32_t ids[100];
@@ -659,7 +659,7 @@ static void many_at_once(void **state)
 }
 
 /* A stream over the limit is refused, the rest goes on (RFC 9113 5.1.2). */
-static void streams_over_the_limit(void **state)
+static void row_19_streams_over_the_limit(void **state)
 {
     struct rig *g = *state;
 
@@ -695,7 +695,7 @@ static void assert_calmed(struct rig *g)
 }
 
 /* CVE-2023-44487 (pdns#13349): HEADERS and RST_STREAM over and over. */
-static void rapid_reset(void **state)
+static void row_19_rapid_reset(void **state)
 {
     struct rig *g = *state;
     uint32_t id = 1;
@@ -711,7 +711,7 @@ static void rapid_reset(void **state)
 }
 
 /* The same with answers from the cache, both frames in one read. */
-static void rapid_reset_of_hits(void **state)
+static void row_19_rapid_reset_of_hits(void **state)
 {
     struct rig *g = *state;
     uint32_t id = 1;
@@ -732,7 +732,7 @@ static void rapid_reset_of_hits(void **state)
 }
 
 /* CVE-2025-8671 (pdns#16007): the client makes us reset, by a window beyond 2^31 - 1. */
-static void made_you_reset(void **state)
+static void row_19_made_you_reset(void **state)
 {
     struct rig *g = *state;
     uint32_t id = 1;
@@ -786,7 +786,7 @@ static void resets_now_and_then(void **state)
 }
 
 /* CVE-2019-9512, 9515, 9518 (pdns#8200): frames that only cost. */
-static void floods(void **state)
+static void row_20_floods(void **state)
 {
     static const struct {
         uint8_t type, len;
@@ -840,7 +840,7 @@ static void flood_without_reading(void **state)
 }
 
 /* pdns#14128: the ACK of a PING goes out with the wake-up that brought it. */
-static void ping_is_answered_at_once(void **state)
+static void row_20_ping_is_answered_at_once(void **state)
 {
     struct rig *g = *state;
     uint8_t p[8], flags;
@@ -855,7 +855,7 @@ static void ping_is_answered_at_once(void **state)
 }
 
 /* knot !1202: a window that never opens; what waits is bounded and has a time-out. */
-static void closed_window(void **state)
+static void row_22_closed_window(void **state)
 {
     struct rig *g = *state;
 
@@ -874,7 +874,7 @@ static void closed_window(void **state)
 }
 
 /* Many such connections together: the one that grows beyond the cap of all ends. */
-static void closed_windows_together(void **state)
+static void row_22_closed_windows_together(void **state)
 {
     struct rig *g = *state;
     size_t others = 0;
@@ -892,7 +892,7 @@ static void closed_windows_together(void **state)
     assert_true(held_move(&others, 0));
 }
 
-static void window_of_one_octet(void **state)
+static void row_22_window_of_one_octet(void **state)
 {
     struct rig *g = *state;
     unsigned octets = 0;
@@ -1102,24 +1102,25 @@ int main(void)
         cmocka_unit_test_setup_teardown(post_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(statuses, setup, teardown),
         cmocka_unit_test_setup_teardown(verdicts_and_lifetimes, setup, teardown),
-        cmocka_unit_test_setup_teardown(post_in_parts, setup_raw, teardown),
-        cmocka_unit_test_setup_teardown(posts_interleaved, setup_raw, teardown),
-        cmocka_unit_test_setup_teardown(length_mismatch_resets_the_stream, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_07_post_in_parts, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_10_posts_interleaved, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_08_length_mismatch_resets_the_stream, setup_raw,
+                                        teardown),
         cmocka_unit_test_setup_teardown(long_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(long_queries, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(streams_over_the_limit, setup_raw, teardown),
-        cmocka_unit_test_setup_teardown(rapid_reset, setup_raw, teardown),
-        cmocka_unit_test_setup_teardown(rapid_reset_of_hits, setup_raw, teardown),
-        cmocka_unit_test_setup_teardown(made_you_reset, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_10_many_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(row_19_streams_over_the_limit, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_19_rapid_reset, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_19_rapid_reset_of_hits, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_19_made_you_reset, setup_raw, teardown),
         cmocka_unit_test_setup_teardown(window_update_of_zero, setup_raw, teardown),
         cmocka_unit_test_setup_teardown(resets_now_and_then, setup_raw, teardown),
-        cmocka_unit_test(floods),
+        cmocka_unit_test(row_20_floods),
         cmocka_unit_test_setup_teardown(flood_without_reading, setup_raw, teardown),
-        cmocka_unit_test_setup_teardown(ping_is_answered_at_once, setup_raw, teardown),
-        cmocka_unit_test_setup_teardown(closed_window, setup_raw, teardown),
-        cmocka_unit_test_setup_teardown(closed_windows_together, setup_raw, teardown),
-        cmocka_unit_test_setup_teardown(window_of_one_octet, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_20_ping_is_answered_at_once, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_22_closed_window, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_22_closed_windows_together, setup_raw, teardown),
+        cmocka_unit_test_setup_teardown(row_22_window_of_one_octet, setup_raw, teardown),
         cmocka_unit_test_setup_teardown(header_list_too_large, setup, teardown),
         cmocka_unit_test_setup_teardown(hpack_bomb, setup_raw, teardown),
         cmocka_unit_test_setup_teardown(continuation_without_end, setup_raw, teardown),
