@@ -24,6 +24,11 @@ static inline size_t cache_answer_write(uint8_t *out, size_t size, const struct 
                                         int32_t left_s, uint32_t stale_ttl_s,
                                         uint32_t *max_age_s);
 
+/* The same for addresses and strings alone, with this TTL: 0 for all else. */
+static inline size_t cache_answer_simple(uint8_t *out, size_t size, const struct cache_key *key,
+                                         const struct cache_record *r, const uint8_t *end,
+                                         uint32_t ttl);
+
 /* The same for any form, and nothing behind the message is touched. */
 size_t cache_answer_list(uint8_t *out, size_t size, const struct cache_key *key,
                          const struct cache_record *r, const uint8_t *end, int32_t left_s,
@@ -120,27 +125,36 @@ static inline uint8_t *answer_strings(uint8_t *p, const struct cache_record *r, 
     return p;
 }
 
-static inline size_t cache_answer_write(uint8_t *out, size_t size, const struct cache_key *key,
-                                        const struct cache_record *r, const uint8_t *end,
-                                        int32_t left_s, uint32_t stale_ttl_s,
-                                        uint32_t *max_age_s)
+static inline size_t cache_answer_simple(uint8_t *out, size_t size, const struct cache_key *key,
+                                         const struct cache_record *r, const uint8_t *end,
+                                         uint32_t ttl)
 {
     size_t most = DNS_HEADER_SIZE + key->qname_len + 4 + r->count * (size_t)(ANSWER_RR + 16) +
                   (size_t)(end - r->body) + ANSWER_AHEAD;
     unsigned is_a = r->type == RR_A, is_aaaa = r->type == RR_AAAA;
     unsigned is_simple =
         ((r->form == FORM_UNIFORM) & (is_a | is_aaaa)) | (r->form == FORM_STRINGS);
-    if (__builtin_expect(!(is_simple & (size >= most)), 0)) {
-        const struct cache_record copy = *r; /* so that r can be in registers */
-        return cache_answer_list(out, size, key, &copy, end, left_s, stale_ttl_s, max_age_s);
-    }
-    uint32_t ttl = left_s > 0 ? (uint32_t)left_s : stale_ttl_s;
+    if (__builtin_expect(!(is_simple & (size >= most)), 0))
+        return 0;
     uint8_t *p = answer_start(out, key, r);
-    *max_age_s = ttl;
     p = is_a      ? answer_addresses(p, r, ttl, 4)
         : is_aaaa ? answer_addresses(p, r, ttl, 16)
                   : answer_strings(p, r, ttl);
     return (size_t)(p - out);
+}
+
+static inline size_t cache_answer_write(uint8_t *out, size_t size, const struct cache_key *key,
+                                        const struct cache_record *r, const uint8_t *end,
+                                        int32_t left_s, uint32_t stale_ttl_s,
+                                        uint32_t *max_age_s)
+{
+    uint32_t ttl = left_s > 0 ? (uint32_t)left_s : stale_ttl_s;
+    size_t len = cache_answer_simple(out, size, key, r, end, ttl);
+    *max_age_s = ttl;
+    if (__builtin_expect(len > 0, 1))
+        return len;
+    const struct cache_record copy = *r; /* so that r can be in registers */
+    return cache_answer_list(out, size, key, &copy, end, left_s, stale_ttl_s, max_age_s);
 }
 
 #endif

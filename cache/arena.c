@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum {
@@ -21,17 +22,24 @@ struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key)
     a->larges = bytes / ARENA_LARGE_SHARE / LARGE_PAGE_SIZE;
     if (a->larges == 0)
         a->larges = 1;
-    a->pages = (bytes - a->larges * LARGE_PAGE_SIZE) / PAGE_SIZE;
+    size_t sets = cache_hints_for(bytes), hints = sets * sizeof *a->hints.sets;
+    a->hints.mask = sets - 1;
+    a->hints.sets = aligned_alloc(sizeof *a->hints.sets, hints);
+    a->pages = (bytes - a->larges * LARGE_PAGE_SIZE - hints) / PAGE_SIZE;
     cache_hash_init(&a->hash, key);
     size_t small = (a->pages * PAGE_SIZE + SYSTEM_PAGE - 1) & ~(size_t)(SYSTEM_PAGE - 1);
     size_t len = small + a->larges * LARGE_PAGE_SIZE;
     a->map_len = len + ARENA_HUGE; /* addresses only, to begin at a huge page */
     a->map = mmap(NULL, a->map_len, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (a->map == MAP_FAILED) {
+    if (a->map == MAP_FAILED || a->hints.sets == NULL) {
+        if (a->map != MAP_FAILED)
+            munmap(a->map, a->map_len);
+        free(a->hints.sets);
         free(a);
         return NULL;
     }
+    memset(a->hints.sets, 0, hints);
     uintptr_t start = ((uintptr_t)a->map + ARENA_HUGE - 1) & ~((uintptr_t)ARENA_HUGE - 1);
     a->page = (struct cache_page *)start;
     a->large = (uint8_t *)start + small;
@@ -45,6 +53,7 @@ void cache_arena_destroy(struct cache_arena *a)
     if (a == NULL)
         return;
     munmap(a->map, a->map_len);
+    free(a->hints.sets);
     free(a);
 }
 

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cache/hint.h"
 #include "cache/page.h"
 #include "core/hash.h"
 
@@ -30,6 +31,7 @@ struct cache_arena {
     struct cache_hash hash;
     struct cache_page *page;
     size_t pages;
+    struct cache_hints hints;
     uint8_t *large;
     size_t larges;
     uint32_t large_lock;           /* over the next three (large.c) */

@@ -188,6 +188,39 @@ __attribute__((noinline)) static bool answer_write_large(const struct lookup *l,
     return true;
 }
 
+/* What most questions get: a fresh answer of addresses or strings, with nothing more to be said
+ * or done about it. False when there is, or it does not fit. */
+static inline bool get_usual(const struct lookup *l, const struct cache_found *f)
+{
+    const uint8_t *p = f->record;
+    uint32_t word;
+    if (f->end - p < RECORD_HEAD || p[1] == RECORD_TYPE_LONG ||
+        (p[0] & (RECORD_EXT | RECORD_FAILURE | RECORD_SUBNET)))
+        return false;
+    memcpy(&word, p + 2, sizeof word);
+    int32_t left = cache_record_left(word, l->options->now_s);
+    uint32_t life_s = cache_record_life(word >> 22);
+    if (left <= 0 || (l->options->prefetch && (int64_t)left * REFRESH_PART <= life_s))
+        return false;
+    const struct cache_record r = {.body = p + RECORD_HEAD,
+                                   .type = p[1],
+                                   .form = p[6] >> 5,
+                                   .count = p[6] & RECORD_COUNT_MAX,
+                                   .rcode = DNS_RCODE_NOERROR};
+    struct cache_answer *a = l->answer;
+    a->len = cache_answer_simple(l->out, l->size, l->key, &r, f->end, (uint32_t)left);
+    a->ttl_s = a->max_age_s = (uint32_t)left;
+    a->life_s = life_s;
+    a->expired_s = 0;
+    a->rcode = DNS_RCODE_NOERROR;
+    a->ede = DNS_EDE_NONE;
+    a->ede_text_len = 0;
+    a->ede_text[0] = 0;
+    a->authentic = p[0] & RECORD_AD;
+    a->failure = a->refresh = a->had_subnet = false;
+    return a->len > 0;
+}
+
 /* Looks for a record under a name or fingerprint and writes its answer; a miss when there is
  * none, it is nothing worth, or the answer does not fit. */
 static enum cache_outcome get_under(struct lookup *l, const struct cache_name *name,
@@ -195,8 +228,13 @@ static enum cache_outcome get_under(struct lookup *l, const struct cache_name *n
 {
     struct cache_record r;
     const struct ecs *subnet = l->key->subnet;
-    if (!cache_store_find(l->arena, name, l->key->qtype, flags, f) ||
-        !cache_record_read(&r, f->record, (size_t)(f->end - f->record)))
+    if (!cache_store_find(l->arena, name, l->key->qtype, flags, f))
+        return CACHE_MISS;
+    if (__builtin_expect(get_usual(l, f), 1)) {
+        cache_store_asked(f);
+        return CACHE_HIT;
+    }
+    if (!cache_record_read(&r, f->record, (size_t)(f->end - f->record)))
         return CACHE_MISS;
     /* who opted out gets nothing that anybody's subnet was sent for */
     if (subnet != NULL && subnet->source == 0 && (r.flags & RECORD_SUBNET))

@@ -61,6 +61,17 @@ static bool record_check(struct check *k, const struct cache_name *name,
     return n == 1 || fail(k, "type %u is there %u times", r->type, n);
 }
 
+/* What a hint says of an entry where it is. */
+static bool hint_check(struct check *k, const struct cache_page *p, uint64_t hash, size_t off)
+{
+    uint64_t hint = cache_hint_get(cache_hints_of(&k->a->hints, hash), hash);
+    const struct cache_page *at = cache_hint_is_other(hint) ? cache_arena_other(k->a, hash)
+                                                            : cache_arena_home(k->a, hash);
+    if (hint == 0 || at != p || (uint32_t)hint != p->seq || cache_hint_slot(hint) != k->slot)
+        return true;
+    return cache_hint_offset(hint) == off || fail(k, "a hint says it is elsewhere");
+}
+
 static bool entry_check(struct check *k, struct cache_page *p, size_t off, size_t len)
 {
     struct cache_name name;
@@ -76,6 +87,8 @@ static bool entry_check(struct check *k, struct cache_page *p, size_t off, size_
         return fail(k, "tag is not of the key");
     if (cache_arena_home(k->a, name.hash) != p && cache_arena_other(k->a, name.hash) != p)
         return fail(k, "in a page that is not the key's");
+    if (!hint_check(k, p, name.hash, off))
+        return false;
     uint16_t now = (uint16_t)((k->now_s & RECORD_CLOCK) >> 6);
     int32_t soonest = -1;
     for (bool more = cache_entry_first(&e, kind, entry, len); more;

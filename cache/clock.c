@@ -25,10 +25,11 @@ static uint32_t sweep(struct cache *c, uint32_t now_s, uint32_t seconds)
     }
     for (uint64_t i = 0; i < due; i++) {
         size_t at = racy_load(&c->sweep_at);
-        if (at >=
-            a->pages) { /* a round is done: all pages have been looked at since it began */
+        if (at >= a->pages) {
+            /* a round is done: all pages have been looked at since it began */
             racy_store(&c->swept_s, racy_load(&c->round_s));
             racy_store(&c->round_s, now_s);
+            cache_hints_clear(&a->hints);
             at = 0;
         }
         racy_store(&c->sweep_at, at + 1);

@@ -11,6 +11,7 @@ cache_libcache_a_SOURCES = \
 	cache/encode.c cache/encode.h \
 	cache/entry.c cache/entry.h \
 	cache/flush.c \
+	cache/hint.h \
 	cache/internal.h \
 	cache/key.c cache/key.h \
 	cache/large.c cache/large.h \

@@ -8,46 +8,9 @@
 
 enum { READ_TRIES = 8 };
 
-static const uint8_t *record_find(const uint8_t *p, size_t left, uint32_t type,
-                                  uint8_t key_flags)
-{
-    if (type > UINT16_MAX)
-        return type == STORE_SUBNETS ? cache_record_find_subnets(p, left) : NULL;
-    return cache_record_find(p, left, (uint16_t)type, key_flags);
-}
-
 /* ---- reading */
 
 enum look { LOOK_FOUND, LOOK_NONE, LOOK_AGAIN };
-
-static inline bool key_is(const uint8_t *entry, size_t len, const struct cache_name *name)
-{
-    if (__builtin_expect(name->kind == KEY_LONG, 0))
-        return len >= name->key_len && memcmp(entry, name->key, name->key_len) == 0;
-    return len >= name->key_len && octets_equal(entry, name->key, name->key_len);
-}
-
-/* Copies the entry that a cursor is at. False when it is another name's. */
-static inline bool entry_copy(struct cache_found *f, struct cache_page *p,
-                              const struct cache_cursor *c, const struct cache_name *name)
-{
-    const uint8_t *entry = octets_copy_lots(f->copy, p->body + c->off, c->len);
-    if (!key_is(entry, c->len, name))
-        return false;
-    f->meta = page_meta(p, c->slot);
-    f->page = p;
-    f->slot = c->slot;
-    f->record = entry + name->key_len;
-    f->end = entry + c->len;
-    return true;
-}
-
-/* Looks for the record in the copy of an entry; with it f is complete. */
-static inline bool found_in(struct cache_found *f, uint32_t type, uint8_t key_flags)
-{
-    f->record = record_find(f->record, (size_t)(f->end - f->record), type, key_flags);
-    return f->record != NULL;
-}
 
 static enum look look_in(struct cache_page *p, const struct cache_name *name, uint32_t type,
                          uint8_t key_flags, struct cache_found *f, uint32_t *seq)
@@ -57,12 +20,12 @@ static enum look look_in(struct cache_page *p, const struct cache_name *name, ui
         return LOOK_AGAIN;
     cache_page_find(&c, p, name);
     while (cache_page_next(&c, p)) {
-        if (!entry_copy(f, p, &c, name))
+        if (!store_entry_copy(f, p, &c, name))
             continue;
         if (!cache_page_still(p, *seq))
             return LOOK_AGAIN;
         f->seq = *seq;
-        if (found_in(f, type, key_flags))
+        if (store_found_in(f, type, key_flags))
             return LOOK_FOUND;
     }
     return cache_page_still(p, *seq) ? LOOK_NONE : LOOK_AGAIN;
@@ -77,7 +40,7 @@ static enum look look_locked(struct cache_page *p, const struct cache_name *name
     cache_page_find(&c, p, name);
     f->seq = racy_load(&p->seq) + 1;
     while (cache_page_next(&c, p)) {
-        if (entry_copy(f, p, &c, name) && found_in(f, type, key_flags))
+        if (store_entry_copy(f, p, &c, name) && store_found_in(f, type, key_flags))
             return LOOK_FOUND;
     }
     return LOOK_NONE;
@@ -129,11 +92,12 @@ static inline enum look look_in_both(struct cache_page *home, struct cache_page 
             c.off = PAGE_BODY - upto;
             if (upto > PAGE_BODY)
                 return LOOK_AGAIN;
-            if (!entry_copy(f, p, &c, name))
+            if (!store_entry_copy(f, p, &c, name))
                 continue;
             if (!cache_page_still(p, f->seq))
                 return LOOK_AGAIN;
-            if (__builtin_expect(found_in(f, type, key_flags), 1))
+            f->off = c.off;
+            if (__builtin_expect(store_found_in(f, type, key_flags), 1))
                 return LOOK_FOUND;
         }
         b.base += PAGE_SCAN;
@@ -166,15 +130,21 @@ find_patiently(struct cache_page *home, struct cache_page *other, const struct c
     return look == LOOK_FOUND;
 }
 
-bool cache_store_find(const struct cache_arena *a, const struct cache_name *name, uint32_t type,
-                      uint8_t key_flags, struct cache_found *f)
+bool cache_store_search(const struct cache_arena *a, const struct cache_name *name,
+                        uint32_t type, uint8_t key_flags, struct cache_found *f)
 {
     struct cache_page *home = cache_arena_home(a, name->hash);
     struct cache_page *other = cache_arena_other(a, name->hash);
     enum look look = look_in_both(home, other, name, type, key_flags, f);
     if (__builtin_expect(look == LOOK_AGAIN, 0))
         return find_patiently(home, other, name, type, key_flags, f);
-    return look == LOOK_FOUND;
+    if (look != LOOK_FOUND)
+        return false;
+    /* what is not known well will be written to when it is asked for (cache_store_asked()) */
+    if ((f->meta & META_ASKED) == META_ASKED)
+        cache_hint_put(cache_hints_of(&a->hints, name->hash), name->hash,
+                       cache_hint_make(f->page == other, f->slot, f->off, f->seq));
+    return true;
 }
 
 /* ---- writing */
@@ -213,7 +183,7 @@ static void find_in(struct cache_page *p, const struct cache_name *name, uint32_
         if (c.len < name->key_len || memcmp(entry, name->key, name->key_len) != 0)
             continue;
         const uint8_t *record =
-            record_find(entry + name->key_len, c.len - name->key_len, type, key_flags);
+            store_record_find(entry + name->key_len, c.len - name->key_len, type, key_flags);
         if (at->page != NULL && record == NULL)
             continue;
         *at = (struct place){

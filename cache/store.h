@@ -49,6 +49,7 @@ struct cache_found {
     struct cache_page *page;
     uint32_t seq;
     unsigned slot;
+    size_t off; /* of the entry in the page's body, if it was looked for in both pages */
     uint8_t meta;
     const uint8_t *record, *end; /* within copy */
     uint64_t copy[(ENTRY_MAX + OCTETS_LOT) / 8 + 1];
@@ -56,8 +57,8 @@ struct cache_found {
 
 /* Looks a record up and copies its entry; takes no lock unless writers are in the way all the
  * time. */
-bool cache_store_find(const struct cache_arena *a, const struct cache_name *name, uint32_t type,
-                      uint8_t key_flags, struct cache_found *found);
+static inline bool cache_store_find(const struct cache_arena *a, const struct cache_name *name,
+                                    uint32_t type, uint8_t key_flags, struct cache_found *f);
 
 /* Notes that a found entry was asked for, unless a writer came between or it is known well
  * enough. */
@@ -85,5 +86,76 @@ enum cache_store_result cache_store_drop_record(struct cache *c, struct cache_ar
 /* Takes what is past its life by stale_max_s out of a page. */
 void cache_store_sweep(struct cache *c, struct cache_arena *a, struct cache_page *p,
                        uint32_t now_s, uint32_t stale_max_s);
+
+/* ---- inside */
+
+/* Looks through both pages, without hints. */
+bool cache_store_search(const struct cache_arena *a, const struct cache_name *name,
+                        uint32_t type, uint8_t key_flags, struct cache_found *f);
+
+static inline const uint8_t *store_record_find(const uint8_t *p, size_t left, uint32_t type,
+                                               uint8_t key_flags)
+{
+    if (type > UINT16_MAX)
+        return type == STORE_SUBNETS ? cache_record_find_subnets(p, left) : NULL;
+    return cache_record_find(p, left, (uint16_t)type, key_flags);
+}
+
+static inline bool store_key_is(const uint8_t *entry, size_t len, const struct cache_name *name)
+{
+    if (__builtin_expect(name->kind == KEY_LONG, 0))
+        return len >= name->key_len && memcmp(entry, name->key, name->key_len) == 0;
+    return len >= name->key_len && octets_equal(entry, name->key, name->key_len);
+}
+
+/* Copies the entry that a cursor is at. False when it is another name's. */
+static inline bool store_entry_copy(struct cache_found *f, struct cache_page *p,
+                                    const struct cache_cursor *c, const struct cache_name *name)
+{
+    const uint8_t *entry = octets_copy_lots(f->copy, p->body + c->off, c->len);
+    if (!store_key_is(entry, c->len, name))
+        return false;
+    f->meta = page_meta(p, c->slot);
+    f->page = p;
+    f->slot = c->slot;
+    f->record = entry + name->key_len;
+    f->end = entry + c->len;
+    return true;
+}
+
+/* Looks for the record in the copy of an entry; with it f is complete. */
+static inline bool store_found_in(struct cache_found *f, uint32_t type, uint8_t key_flags)
+{
+    f->record = store_record_find(f->record, (size_t)(f->end - f->record), type, key_flags);
+    return f->record != NULL;
+}
+
+/* Looks where a hint says that the entry is. False when it is not there any more, or never was.
+ */
+static inline bool store_look_at(uint64_t hint, struct cache_page *p,
+                                 const struct cache_name *name, uint32_t type,
+                                 uint8_t key_flags, struct cache_found *f)
+{
+    struct cache_cursor c = {.slot = cache_hint_slot(hint), .off = cache_hint_offset(hint)};
+    if (!cache_page_begin(p, &f->seq) || f->seq != (uint32_t)hint)
+        return false;
+    c.len = page_len(p, c.slot);
+    if (c.off + c.len > PAGE_BODY || (page_meta(p, c.slot) & META_KIND) != name->kind)
+        return false;
+    return store_entry_copy(f, p, &c, name) && cache_page_still(p, f->seq) &&
+           store_found_in(f, type, key_flags);
+}
+
+static inline bool cache_store_find(const struct cache_arena *a, const struct cache_name *name,
+                                    uint32_t type, uint8_t key_flags, struct cache_found *f)
+{
+    uint64_t hint = cache_hint_get(cache_hints_of(&a->hints, name->hash), name->hash);
+    if (hint != 0 && store_look_at(hint,
+                                   cache_hint_is_other(hint) ? cache_arena_other(a, name->hash)
+                                                             : cache_arena_home(a, name->hash),
+                                   name, type, key_flags, f))
+        return true;
+    return cache_store_search(a, name, type, key_flags, f);
+}
 
 #endif

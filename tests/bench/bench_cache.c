@@ -372,12 +372,14 @@ static void usage(FILE *f)
     fputs(
         "usage: bench_cache [--entries N] [--cache-bytes N] [--ratio R] [--mix MIX] [--seed "
         "N]\n"
-        "                   [--runs N] [--only ENGINE] [--threads | --snapshot | --fixed]\n"
+        "                   [--runs N] [--only ENGINE] [--threads | --snapshot | --fixed "
+        "[--hot]]\n"
         "  --mix      w, w-realistic, names, ecs, negative, large, lone-a\n"
         "  --ratio    cache bytes as a multiple of raw bytes, when --cache-bytes is not given\n"
         "  --only     cache, packetmap or lru\n"
         "  --threads  two readers beside one, a reader beside a writer\n"
-        "  --fixed    fixed counts of lookups and inserts, for instruction counts\n",
+        "  --fixed    fixed counts of lookups and inserts, for instruction counts; with --hot\n"
+        "             the lookups are of a few names over and over\n",
         f);
 }
 
@@ -393,6 +395,7 @@ static bool parse_options(struct bench_options *o, int argc, char **argv)
         {"only", required_argument, NULL, 'o'},
         {"threads", no_argument, NULL, 't'},
         {"fixed", no_argument, NULL, 'f'},
+        {"hot", no_argument, NULL, 'H'},
         {"snapshot", no_argument, NULL, 'p'},
 
         {"help", no_argument, NULL, 'h'},
@@ -430,6 +433,9 @@ static bool parse_options(struct bench_options *o, int argc, char **argv)
             break;
         case 'f':
             o->fixed = true;
+            break;
+        case 'H':
+            o->hot = true;
             break;
         default:
             return false;

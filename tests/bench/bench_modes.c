@@ -245,7 +245,7 @@ int bench_snapshot(const struct bench_options *o)
 
 /* ---- fixed counts */
 
-enum { FIXED_LOOKUPS = 20000 };
+enum { FIXED_LOOKUPS = 20000, FIXED_HOT = 500 };
 
 int bench_fixed(const struct bench_options *o)
 {
@@ -259,8 +259,10 @@ int bench_fixed(const struct bench_options *o)
     for (uint64_t k = 0; k < FIXED_LOOKUPS;) {
         batch_clear(b);
         for (; k < FIXED_LOOKUPS && b->n < BATCH_MAX; k++)
-            batch_add_key(b, &o->workload,
-                          workload_shuffle(k % o->entries, o->entries, o->workload.seed + 5));
+            batch_add_key(
+                b, &o->workload,
+                o->hot ? k % FIXED_HOT
+                       : workload_shuffle(k % o->entries, o->entries, o->workload.seed + 5));
         batch_get(b, &engine_cache, cache, NOW_S + 10, out, &hits);
     }
     printf("{\"bench\": \"fixed\", \"mix\": \"%s\", \"inserts\": %" PRIu64

@@ -12,6 +12,7 @@ struct bench_options {
     size_t runs;
     const char *only; /* an engine's name; NULL: all */
     bool threads, snapshot, fixed;
+    bool hot; /* fixed lookups of a few names over and over, instead of each once */
 };
 
 /* Readers and writers on cores of their own: one JSON line a run. Returns the exit status. */

@@ -29,11 +29,12 @@ for mix in "$@"; do
     lookups=$(count cache_get "$mix" --entries 40000)
     n_lookups=$(field lookups)
     hits=$(field hits)
+    hot=$(count cache_get "$mix" --entries 40000 --cache-bytes 67108864 --hot)
     inserts=$(count cache_put "$mix" --entries 40000)
     n_inserts=$(field inserts)
     evicting=$(count cache_put "$mix" --entries 80000 --ratio 0.6)
     n_evicting=$(field inserts)
-    printf '{"bench": "instructions", "mix": "%s", "lookups": %d, "hits": %d, "lookup": %d, "insert": %d, "insert_half_evicting": %d}\n' \
-        "$mix" "$n_lookups" "$hits" $((lookups / n_lookups)) $((inserts / n_inserts)) \
-        $((evicting / n_evicting))
+    printf '{"bench": "instructions", "mix": "%s", "lookups": %d, "hits": %d, "lookup": %d, "lookup_hot": %d, "insert": %d, "insert_half_evicting": %d}\n' \
+        "$mix" "$n_lookups" "$hits" $((lookups / n_lookups)) $((hot / n_lookups)) \
+        $((inserts / n_inserts)) $((evicting / n_evicting))
 done

@@ -229,6 +229,55 @@ static void test_types_of_a_name(void **state)
 
 /* A large cache is swept as fast as a small one: nothing that lives is ever forgotten because
  * sweeping fell behind. */
+enum { KNOWN = 40 };
+
+/* Whether the next lookup of a name goes by a hint. */
+static bool is_hinted(const struct cache *c, const struct cache_key *key)
+{
+    uint64_t hash = cache_key_hash(&c->arena->hash, key->qname, key->qname_len);
+    return cache_hint_get(cache_hints_of(&c->arena->hints, hash), hash) != 0;
+}
+
+/* Names that are asked for all the time, while what lies around them comes, goes and changes:
+ * all of them in the few pages of a small cache. */
+static void test_known_names(void **state)
+{
+    (void)state;
+    struct cache *c = cache_create(CACHE_MIN_BYTES);
+    static struct asked known[KNOWN], aside;
+    unsigned hinted = 0;
+    for (unsigned i = 0; i < KNOWN; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "known-%u.example", i);
+        put_a(c, ask(&known[i], name, RR_A), (uint8_t)(i + 1), 100, &usual);
+    }
+    for (unsigned round = 0; round < 60; round++) {
+        struct cache_answer answer;
+        enum cache_outcome outcome;
+        char name[40];
+        snprintf(name, sizeof name, "aside-%u.%s.example", round, round % 2 ? "x" : "longer");
+        put_a(c, ask(&aside, name, RR_A), 99, 100, &usual);
+        for (unsigned i = 0; i < KNOWN; i++) {
+            uint8_t want = (uint8_t)(i + 1 + (round >= 20 && i % 3 == 0 ? 100 : 0));
+            hinted += is_hinted(c, &known[i].key);
+            assert_int_equal(get_a(c, &known[i].key, NOW, 0, &outcome, &answer), want);
+        }
+        assert_sound(c);
+        if (round >= 30)
+            cache_flush_name(c, aside.qname, aside.key.qname_len);
+        for (unsigned i = 0; round == 19 && i < KNOWN; i += 3)
+            put_a(c, &known[i].key, (uint8_t)(i + 101), 100, &usual);
+    }
+    assert_true(hinted > KNOWN * 60 / 3);
+    cache_flush_all(c);
+    for (unsigned i = 0; i < KNOWN; i++) {
+        struct cache_answer answer;
+        enum cache_outcome outcome;
+        assert_int_equal(get_a(c, &known[i].key, NOW, 0, &outcome, &answer), 0);
+    }
+    cache_destroy(c);
+}
+
 static void test_large_is_swept(void **state)
 {
     (void)state;
@@ -260,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_life_in_answer),
         cmocka_unit_test(test_types_of_a_name),
+        cmocka_unit_test(test_known_names),
         cmocka_unit_test(test_large_is_swept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
