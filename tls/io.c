@@ -33,10 +33,17 @@ static int bio_write(BIO *bio, const char *data, int len)
     return bio_result(bio, n, BIO_FLAGS_WRITE);
 }
 
+/* OpenSSL asks once more when it has sent its part of a handshake. That the answer is there by
+ * then is rare, and a call that is made while packets come in waits for them. */
 static int bio_read(BIO *bio, char *out, int size)
 {
-    const struct tls_io *io = BIO_get_data(bio);
+    struct tls_io *io = BIO_get_data(bio);
+    if (io->drained) {
+        errno = EAGAIN;
+        return bio_result(bio, -1, BIO_FLAGS_READ);
+    }
     ssize_t n = recv(io->fd, out, (size_t)size, 0);
+    io->drained = n > 0 && n < size;
     if (n == 0)
         BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
     return bio_result(bio, n, BIO_FLAGS_READ);
@@ -103,8 +110,9 @@ void tls_io_deinit(struct tls_io *io)
     io->fd = -1;
 }
 
-void tls_io_begin(const struct tls_io *io)
+void tls_io_begin(struct tls_io *io)
 {
+    io->drained = false;
     if (io->ssl)
         ERR_clear_error();
 }

@@ -15,6 +15,7 @@ struct tls_io {
     SSL *ssl;                    /* NULL: clear text */
     struct tls_context *context; /* referenced: OpenSSL's callbacks use it */
     const struct tls_alpn *alpn;
+    bool drained; /* the last recv(2) took all there was; the loop tells when there is more */
 };
 
 enum tls_io_result {
@@ -33,8 +34,8 @@ bool tls_io_start_tls(struct tls_io *io, struct tls_context *t);
 void tls_io_deinit(struct tls_io *io);
 
 /* To be called before the calls below, once a wake-up: errors that others left in the
- * thread's OpenSSL queue are not ours. */
-void tls_io_begin(const struct tls_io *io);
+ * thread's OpenSSL queue are not ours, and there may be something to read again. */
+void tls_io_begin(struct tls_io *io);
 
 enum tls_io_result tls_io_handshake(struct tls_io *io);
 /* One record, or one read(2). *got is set only on TLS_IO_OK. */
