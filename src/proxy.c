@@ -398,14 +398,14 @@ static void count_transport(enum query_transport t)
 
 /* Refuses a query that may be malformed in other ways as well: as fully as it can be read. */
 static void refuse(struct proxy *p, struct query *q, const struct dns_query *dq, uint16_t rcode,
-                   uint16_t ede)
+                   uint16_t ede, const char *ede_text, enum query_verdict verdict)
 {
     struct asker a;
 
     if (dq->qname && asker_init(&a, q, dq))
-        respond_rcode(&p->out, q, &a, rcode, ede, NULL, QUERY_ANSWER);
+        respond_rcode(&p->out, q, &a, rcode, ede, ede_text, verdict);
     else
-        respond_broken(&p->out, q, dq, rcode, ede);
+        respond_broken(&p->out, q, dq, rcode, ede, verdict);
 }
 
 /* True when the query was answered here: it has no business further in. */
@@ -421,14 +421,14 @@ static bool reject(struct proxy *p, struct query *q, const struct dns_query *dq,
         q->on_reply(q, &(struct query_reply){.verdict = QUERY_MALFORMED});
         return true;
     case QUERY_OPCODE:
-        refuse(p, q, dq, DNS_RCODE_NOTIMP, DNS_EDE_NONE);
+        refuse(p, q, dq, DNS_RCODE_NOTIMP, DNS_EDE_NONE, NULL, QUERY_ANSWER);
         return true;
     case QUERY_FORMERR:
         metrics_count(M_QUERIES_FORMERR);
-        respond_broken(&p->out, q, dq, DNS_RCODE_FORMERR, DNS_EDE_NONE);
+        respond_broken(&p->out, q, dq, DNS_RCODE_FORMERR, DNS_EDE_NONE, QUERY_ANSWER);
         return true;
     case QUERY_BADVERS:
-        refuse(p, q, dq, DNS_RCODE_BADVERS, DNS_EDE_NONE);
+        refuse(p, q, dq, DNS_RCODE_BADVERS, DNS_EDE_NONE, NULL, QUERY_ANSWER);
         return true;
     }
     return false;
@@ -439,17 +439,23 @@ static bool deny(struct proxy *p, struct query *q, const struct dns_query *dq)
 {
     if (!cidr_any(p->config->access.list, p->config->access.n, &q->client)) {
         metrics_count(M_QUERIES_REFUSED);
-        refuse(p, q, dq, DNS_RCODE_REFUSED, DNS_EDE_PROHIBITED);
+        refuse(p, q, dq, DNS_RCODE_REFUSED, DNS_EDE_PROHIBITED, NULL, QUERY_ANSWER);
         return true;
     }
     return false;
 }
 
-static bool rate_exceeded(struct proxy *p, const struct query *q)
+/* True when the client asks too much. What is malformed counts as well, or it would be free. */
+static bool limit(struct proxy *p, struct query *q, const struct dns_query *dq, bool is_due)
 {
-    return p->config->rate_queries > 0 &&
-           !ratelimit_take(&q->client, p->config->rate_queries, p->config->rate_burst,
-                           clock_now_ms());
+    if (p->config->rate_queries == 0 || ratelimit_take(&q->client, p->config->rate_queries,
+                                                       p->config->rate_burst, clock_now_ms()))
+        return false;
+    metrics_count(M_QUERIES_LIMITED);
+    if (is_due)
+        refuse(p, q, dq, DNS_RCODE_REFUSED, DNS_EDE_PROHIBITED, "over the rate limit",
+               QUERY_LIMITED);
+    return is_due;
 }
 
 static void expect(struct query_handler *handler, struct query *const *q, size_t n)
@@ -478,7 +484,8 @@ static void submit(struct query_handler *handler, struct query *q)
     enum query_problem problem = query_parse(&dq, q->msg, q->msg_len);
 
     count_transport(q->transport);
-    if (problem != QUERY_SHORT && problem != QUERY_RESPONSE && deny(p, q, &dq))
+    bool is_due = problem != QUERY_SHORT && problem != QUERY_RESPONSE; /* an answer */
+    if ((is_due && deny(p, q, &dq)) || limit(p, q, &dq, is_due))
         return;
     if (reject(p, q, &dq, problem))
         return;
@@ -486,11 +493,7 @@ static void submit(struct query_handler *handler, struct query *q)
         reject(p, q, &dq, QUERY_FORMERR);
         return;
     }
-    if (rate_exceeded(p, q)) {
-        metrics_count(M_QUERIES_LIMITED);
-        respond_rcode(&p->out, q, &a, DNS_RCODE_REFUSED, DNS_EDE_PROHIBITED,
-                      "over the rate limit", QUERY_LIMITED);
-    } else if (dq.qclass != DNS_CLASS_IN) {
+    if (dq.qclass != DNS_CLASS_IN) {
         metrics_count(M_QUERIES_REFUSED);
         respond_rcode(&p->out, q, &a, DNS_RCODE_REFUSED, DNS_EDE_NONE, NULL, QUERY_ANSWER);
     } else if (dq.qtype == RR_ANY) {

@@ -46,9 +46,9 @@ void respond_rcode(struct responder *r, struct query *q, const struct asker *a, 
 
 /* For queries too broken to be an asker: what could be read is echoed. */
 void respond_broken(struct responder *r, struct query *q, const struct dns_query *dq,
-                    uint16_t rcode, uint16_t ede)
+                    uint16_t rcode, uint16_t ede, enum query_verdict verdict)
 {
-    struct query_reply out = {.msg = r->msg};
+    struct query_reply out = {.verdict = verdict, .msg = r->msg};
     size_t opt;
 
     out.len = build_error(r->msg, sizeof r->msg, dq, rcode, &opt);

@@ -37,7 +37,7 @@ void respond_rcode(struct responder *r, struct query *q, const struct asker *a, 
 
 /* The same for queries too broken to be an asker: what could be read of them is echoed. */
 void respond_broken(struct responder *r, struct query *q, const struct dns_query *dq,
-                    uint16_t rcode, uint16_t ede);
+                    uint16_t rcode, uint16_t ede, enum query_verdict verdict);
 
 /* Sends what cache_get() built in r->msg; stale: past its life. */
 void respond_cached(struct responder *r, struct query *q, const struct asker *a,

@@ -872,6 +872,44 @@ static void test_rate(void **state)
     assert_int_equal(f->c->verdict, QUERY_ANSWER);
 }
 
+/* What is malformed in any way costs as much as what is not, and is refused as that is. */
+static void test_rate_of_malformed(void **state)
+{
+    static const struct {
+        const char *msg;
+        size_t len;
+        bool is_due; /* an answer */
+    } rows[] = {
+        {"\0\1\1\0\0\0\0\0\0\0\0\0", 12, true},                            /* no question */
+        {"\0\1\x21\0\0\1\0\0\0\0\0\0\1a\0\0\1\0\1", 19, true},             /* opcode */
+        {"\0\1\1\0\0\1\0\0\0\0\0\0\7version\4bind\0\0\x10\0\3", 30, true}, /* class */
+        {"\0\1\1\0\0\1\0\0\0\0\0\0\x3f", 13, true},                        /* a name cut off */
+        {"\0\1\1\0", 4, false},
+        {"\0\1\x81\x80\0\1\0\0\0\0\0\0\1a\0\0\1\0\1", 19, false}, /* a response */
+    };
+    struct fixture *f = *state;
+
+    f->config.rate_queries = 1;
+    f->config.rate_burst = 20;
+    reload(f);
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char from[32];
+        struct ask a = {.from = from};
+
+        snprintf(from, sizeof from, "127.8.8.%u", i + 1);
+        for (int k = 0; k < 20; k++) {
+            send_octets(f, f->c, (const uint8_t *)rows[i].msg, rows[i].len, &a);
+            assert_int_equal(f->c->verdict, rows[i].is_due ? QUERY_ANSWER : QUERY_MALFORMED);
+        }
+        send_octets(f, f->c, (const uint8_t *)rows[i].msg, rows[i].len, &a);
+        assert_int_equal(f->c->verdict, rows[i].is_due ? QUERY_LIMITED : QUERY_MALFORMED);
+        if (rows[i].is_due)
+            assert_int_equal(f->c->msg[3] & 15, DNS_RCODE_REFUSED);
+        ASK(f, "localhost", RR_A, .from = from);
+        assert_int_equal(f->c->verdict, QUERY_LIMITED);
+    }
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -899,6 +937,7 @@ int main(void)
         T(test_loop),
         T(test_overload),
         T(test_rate),
+        T(test_rate_of_malformed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
