@@ -11,7 +11,8 @@
 #include "tls/limits.h"
 
 enum {
-    LINGER_MS = 2000,
+    LINGER_MS = 2000,          /* for the FIN of a client that may be sending */
+    LINGER_DRAIN_MS = 250,     /* of one that is told to go elsewhere */
     LINGER_BYTES = 256 * 1024, /* read and thrown away at most */
     WRITE_STEP = 16 * 1024,    /* this much has to go within the write time-out */
     READ_CHUNK = 16 * 1024,
@@ -362,7 +363,7 @@ static uint64_t deadline(const struct conn *c)
     case CONN_FLUSH:
         return (c->write_since_ms ? c->write_since_ms : c->since_ms) + o->write_ms;
     case CONN_LINGER:
-        return c->since_ms + LINGER_MS;
+        return c->since_ms + (c->env->draining ? LINGER_DRAIN_MS : LINGER_MS);
     case CONN_DEAD:
         return UINT64_MAX;
     case CONN_OPEN:

@@ -102,6 +102,7 @@ struct conn_env {
     ev_prepare prepare;                           /* runs the queues before the loop sleeps */
     ev_idle idle; /* active while something waits: keeps the loop awake */
     void (*on_closed)(struct conn_env *env); /* a descriptor became free */
+    bool draining;
 };
 
 enum {

@@ -139,6 +139,7 @@ static void finish(struct conn *c)
 void conn_env_drain(struct conn_env *env)
 {
     struct conn *c;
+    env->draining = true;
     TAILQ_FOREACH(c, &env->starting, link)
     finish(c);
     TAILQ_FOREACH(c, &env->conns, link)

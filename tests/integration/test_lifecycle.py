@@ -82,7 +82,7 @@ def test_sigterm_waits_five_seconds_at_most(fresh, up, unique):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_end_while_idle(fresh, up, unique, number):
-    """At once, however many connections rest there."""
+    """At once, however many connections rest there, of clients that do not even notice."""
     daemon = fresh(up)
     opened = [clients.Client(daemon, via) for via in ("tcp", "dot", "doh", "doh-h1") * 3]
     for client in opened:
@@ -90,7 +90,7 @@ def test_end_while_idle(fresh, up, unique, number):
     start = time.monotonic()
     daemon.signal(number)
     daemon.stop()
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 1.5
 
 
 def test_sigterm_under_load(fresh, up, unique, workers):
