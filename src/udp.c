@@ -63,6 +63,7 @@ struct udp_listener {
     int fd;
     bool wildcard; /* bound to no address: the one asked has to be noted */
     ev_io reader, writer;
+    ev_timer again; /* for buffers of the system, which no event tells of */
     ev_prepare prepare;
     struct udp_query *open, *free;
     size_t in_flight, n_free;
@@ -84,6 +85,8 @@ struct udp_listener {
 
 /* ---- sending ---- */
 
+static const double again_s = 0.001;
+
 static void send_out(struct udp_listener *u)
 {
     while (u->out_first < u->n_out) {
@@ -95,8 +98,14 @@ static void send_out(struct udp_listener *u)
         }
         if (errno == EINTR)
             continue;
-        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK) {
             ev_io_start(u->loop, &u->writer);
+            return;
+        }
+        if (errno == ENOBUFS) { /* while the socket is said to be writable */
+            ev_timer_stop(u->loop, &u->again);
+            ev_timer_set(&u->again, again_s, 0.);
+            ev_timer_start(u->loop, &u->again);
             return;
         }
         /* The first one cannot be sent (no route, a filter): the others may. */
@@ -106,9 +115,21 @@ static void send_out(struct udp_listener *u)
     }
     u->out_first = u->n_out = u->out_len = 0;
     ev_io_stop(u->loop, &u->writer);
+    ev_timer_stop(u->loop, &u->again);
+}
+
+static bool waits_to_send(const struct udp_listener *u)
+{
+    return ev_is_active(&u->writer) || ev_is_active(&u->again);
 }
 
 static void on_writable(struct ev_loop *loop, ev_io *w, int events)
+{
+    (void)loop, (void)events;
+    send_out(w->data);
+}
+
+static void on_again(struct ev_loop *loop, ev_timer *w, int events)
 {
     (void)loop, (void)events;
     send_out(w->data);
@@ -324,7 +345,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *w, int events)
 {
     (void)loop, (void)events;
     struct udp_listener *u = w->data;
-    if (u->n_out > 0 && !ev_is_active(&u->writer))
+    if (u->n_out > 0 && !waits_to_send(u))
         send_out(u);
 }
 
@@ -397,7 +418,8 @@ struct udp_listener *udp_open(struct ev_loop *loop, int fd, struct query_handler
     ev_io_init(&u->writer, on_writable, fd, EV_WRITE);
     ev_prepare_init(&u->prepare, on_prepare);
     ev_set_priority(&u->prepare, EV_MINPRI); /* after all who may answer */
-    u->reader.data = u->writer.data = u->prepare.data = u;
+    ev_timer_init(&u->again, on_again, 0., 0.);
+    u->reader.data = u->writer.data = u->again.data = u->prepare.data = u;
     ev_io_start(loop, &u->reader);
     ev_prepare_start(loop, &u->prepare);
     return u;
@@ -436,6 +458,7 @@ void udp_close(struct udp_listener *u)
         free(u->in_query[i]);
     ev_io_stop(u->loop, &u->reader);
     ev_io_stop(u->loop, &u->writer);
+    ev_timer_stop(u->loop, &u->again);
     ev_prepare_stop(u->loop, &u->prepare);
     close(u->fd);
     free(u);
