@@ -290,16 +290,12 @@ static void without_buffers(void **state)
     ask(fd, 6);
     sends = 0;
     sends_without_buffers = TRIES;
-    unsigned turns = 0;
-    while (sends <= TRIES) {
-        ev_run(f->loop, EVRUN_ONCE);
-        turns++;
-    }
-    assert_true(turns <= TRIES + 5);
     ev_tstamp since = ev_time();
+    while (sends <= TRIES)
+        ev_run(f->loop, EVRUN_ONCE);
+    assert_true(ev_time() - since > TRIES * 0.001 / 2);
     assert_int_equal(answer(f, fd, LONG), 5);
     assert_int_equal(answer(f, fd, LONG), 6);
-    assert_true(ev_time() - since < 1);
     assert_int_equal(udp_in_flight(f->udp), 0);
     close(fd);
 }
@@ -373,7 +369,7 @@ int main(void)
         T(one_query),           T(source_address),         T(many_queries),
         T(row_26_out_of_order), T(no_answer_to_garbage),   T(oversized_datagram),
         T(waiting_is_capped),   T(send_errors_are_single), T(without_buffers),
-        T(drain_and_close),     T(send_errors_are_single), T(without_buffers),
+        T(drain_and_close),
     };
 #undef T
     return cmocka_run_group_tests_name("udp", tests, NULL, NULL);
