@@ -367,6 +367,7 @@ def half_open(_link):
 def broken_handshake(_link):
     """A handshake that the server has worked for, and then nonsense."""
     yield 0, client_hello() + b"\x16\x03\x03\0\x04oops" + os.urandom(64)
+    yield from wait_for_the_end()
 
 
 def connections(_link):
@@ -448,7 +449,7 @@ KINDS = {
     "pipelining_misses": Kind(pipelining_misses, "dot", "dot", 200, 4, lawful="lawful_dot"),
     "half_open_handshakes": Kind(half_open, "dot", None, 1000, 200, sources=20,
                                  lawful="lawful_connections"),
-    "broken_handshakes": Kind(broken_handshake, "doh", None, 100,
+    "broken_handshakes": Kind(broken_handshake, "doh", None, 100, 8,
                               lawful="lawful_handshakes"),
     "handshake_flood": Kind(connect_only, "dot", "dot", 100, lawful="lawful_handshakes"),
     "connection_flood": Kind(connections, "dns", None, 500, 100, lawful="lawful_connections"),
