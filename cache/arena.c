@@ -13,7 +13,8 @@ enum {
     TRIES = 256, /* for the lock, between yields of the processor */
 };
 
-struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key)
+struct cache_arena *cache_arena_create(size_t bytes, size_t cache_bytes,
+                                       const struct hash_key *key)
 {
     struct cache_arena *a = calloc(1, sizeof *a);
     if (a == NULL)
@@ -22,7 +23,7 @@ struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key)
     a->larges = bytes / ARENA_LARGE_SHARE / LARGE_PAGE_SIZE;
     if (a->larges == 0)
         a->larges = 1;
-    size_t sets = cache_hints_for(bytes), hints = sets * sizeof *a->hints.sets;
+    size_t sets = cache_hints_for(cache_bytes), hints = sets * sizeof *a->hints.sets;
     a->hints.mask = sets - 1;
     a->hints.sets = aligned_alloc(sizeof *a->hints.sets, hints);
     a->pages = (bytes - a->larges * LARGE_PAGE_SIZE - hints) / PAGE_SIZE;

@@ -45,8 +45,10 @@ struct cache_arena {
     uint32_t retired_s;
 };
 
-/* NULL when memory is out. Owner: the caller, cache_arena_destroy(). */
-struct cache_arena *cache_arena_create(size_t bytes, const struct hash_key *key);
+/* Of so many octets, with hints as a cache of cache_bytes has. NULL when memory is out. Owner:
+ * the caller, cache_arena_destroy(). */
+struct cache_arena *cache_arena_create(size_t bytes, size_t cache_bytes,
+                                       const struct hash_key *key);
 void cache_arena_destroy(struct cache_arena *a);
 
 /* Octets for slots and entries in all pages. */

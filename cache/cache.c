@@ -43,7 +43,7 @@ static struct cache *create(size_t bytes, void (*when)(void *arg), void *arg)
     c->when_arg = arg;
     c->stale_max_s = CLOCK_STALE_MIN_S;
     c->refresh = cache_refresh_create(bytes / REFRESH_SHARE);
-    c->arena = cache_arena_create(cache_arena_first(c, 0), &key);
+    c->arena = cache_arena_create(cache_arena_first(c, 0), bytes, &key);
     if (c->refresh == NULL || c->arena == NULL) {
         cache_destroy(c);
         return NULL;

@@ -28,7 +28,7 @@
 #include "cache/racy.h"
 
 enum {
-    HINT_SHARE = 768, /* of the arena */
+    HINT_SHARE = 192, /* of the cache */
     HINTS_MAX = 8192, /* so that they stay in the second-level cache */
     HINT_OFFSET = 32,
     HINT_SLOT = 43,
@@ -47,7 +47,8 @@ struct cache_hints {
     size_t mask; /* a power of two of sets, less one */
 };
 
-/* How many sets an arena of so many octets has. */
+/* How many sets a cache of so many octets has: all of them from the start, however small its
+ * first arena. */
 static inline size_t cache_hints_for(size_t bytes)
 {
     size_t n = HINTS_MAX / 2;

@@ -194,7 +194,7 @@ void cache_resize_to(struct cache *c, struct cache_arena *fresh, bool replaces, 
 /* The caller holds c->admin. */
 static enum err move_to(struct cache *c, size_t arena_bytes, uint32_t now_s)
 {
-    struct cache_arena *fresh = cache_arena_create(arena_bytes, &c->arena->hash.sip);
+    struct cache_arena *fresh = cache_arena_create(arena_bytes, c->bytes, &c->arena->hash.sip);
     if (fresh == NULL)
         return ERR_NOMEM;
     cache_resize_to(c, fresh, false, now_s);

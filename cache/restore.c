@@ -210,7 +210,7 @@ static enum err file_restore(struct cache *c, FILE *f, uint32_t now_s, int64_t w
     r.block = malloc(SNAPSHOT_BLOCK_MAX);
     if (r.block == NULL)
         return ERR_NOMEM;
-    r.arena = cache_arena_create(cache_arena_first(c, file_size(f)), &h.key);
+    r.arena = cache_arena_create(cache_arena_first(c, file_size(f)), c->bytes, &h.key);
     if (r.arena == NULL) {
         free(r.block);
         return ERR_NOMEM;

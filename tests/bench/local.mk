@@ -70,17 +70,17 @@ bench-proxy: tests/bench/bench_proxy$(EXEEXT)
 	tests/bench/bench_proxy
 
 # The daemon beside its peers, where they are installed: CPU a query, memory a connection.
-EXTRA_PROGRAMS += tests/bench/load_dot tests/bench/floor
-tests_bench_load_dot_SOURCES = tests/bench/load_dot.c
-tests_bench_load_dot_CPPFLAGS = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
-tests_bench_load_dot_LDADD = src/dns/libdns.a src/core/libcore.a $(OPENSSL_LIBS)
+EXTRA_PROGRAMS += tests/bench/load tests/bench/floor
+tests_bench_load_SOURCES = tests/bench/load.c
+tests_bench_load_CPPFLAGS = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
+tests_bench_load_LDADD = src/dns/libdns.a src/core/libcore.a $(OPENSSL_LIBS)
 tests_bench_floor_SOURCES = tests/bench/floor.c
 tests_bench_floor_CPPFLAGS = $(AM_CPPFLAGS) $(OPENSSL_CFLAGS)
 tests_bench_floor_LDADD = src/dns/libdns.a src/core/libcore.a $(OPENSSL_LIBS)
 EXTRA_DIST += tests/bench/peers.py tests/bench/fill.py tests/bench/misses.py
 .PHONY: bench-peers bench-fill bench-misses
 bench: bench-peers
-bench-peers: pithd$(EXEEXT) tests/bench/load_dot$(EXEEXT) tests/bench/floor$(EXEEXT)
+bench-peers: pithd$(EXEEXT) tests/bench/load$(EXEEXT) tests/bench/floor$(EXEEXT)
 	top_builddir=. /usr/bin/python3 $(top_srcdir)/tests/bench/peers.py
 bench: bench-fill
 bench-fill: pithd$(EXEEXT)
@@ -88,3 +88,9 @@ bench-fill: pithd$(EXEEXT)
 bench: bench-misses
 bench-misses: pithd$(EXEEXT)
 	top_builddir=. /usr/bin/python3 $(top_srcdir)/tests/bench/misses.py
+EXTRA_DIST += tests/bench/instructions.py
+.PHONY: bench-instructions
+bench: bench-instructions
+bench-instructions: pithd$(EXEEXT) tests/bench/load$(EXEEXT)
+	-@if command -v valgrind >/dev/null; then \
+	    top_builddir=. /usr/bin/python3 $(top_srcdir)/tests/bench/instructions.py; fi
