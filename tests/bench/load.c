@@ -32,7 +32,9 @@ enum {
     DATAGRAM = 2048,
 };
 
-static enum { UDP, DOT, DOT_SINGLE } mode;
+enum mode { UDP, DOT, DOT_SINGLE };
+
+static enum mode mode;
 
 struct connection {
     int fd;
@@ -226,9 +228,9 @@ static bool read_mode(const char *text)
     static const char *const name[] = {
         [UDP] = "udp", [DOT] = "dot", [DOT_SINGLE] = "dot-single"};
 
-    for (int i = UDP; i <= DOT_SINGLE; i++) {
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         if (strcmp(text, name[i]) == 0) {
-            mode = i;
+            mode = (enum mode)i;
             return true;
         }
     }
