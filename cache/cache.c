@@ -355,14 +355,31 @@ enum cache_outcome cache_get(struct cache *c, const struct cache_key *key,
     return outcome;
 }
 
+/* What a hint leads to: head, slot and the begin of the entry. */
+static void prefetch_hinted(const struct cache_page *p, uint64_t hint)
+{
+    const uint8_t *entry = p->body + cache_hint_offset(hint);
+    __builtin_prefetch(p);
+    __builtin_prefetch(&p->block[cache_hint_slot(hint) / PAGE_BLOCK_SLOTS]);
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + 64);
+}
+
 uint64_t cache_prefetch(const struct cache *c, const uint8_t *qname, size_t len)
 {
     if (len == 0 || len > DNS_NAME_MAX)
         return 0;
     const struct cache_arena *a = cache_arena_load(&c->arena);
     uint64_t hash = cache_key_hash(&a->hash, qname, len);
-    cache_arena_prefetch_read(cache_arena_home(a, hash));
-    cache_arena_prefetch_read(cache_arena_other(a, hash));
+    uint64_t hint = cache_hint_get(cache_hints_of(&a->hints, hash), hash);
+    const struct cache_page *home = cache_arena_home(a, hash);
+    const struct cache_page *other = cache_arena_other(a, hash);
+    if (hint != 0) {
+        prefetch_hinted(cache_hint_is_other(hint) ? other : home, hint);
+        return 0;
+    }
+    cache_arena_prefetch_read(home);
+    cache_arena_prefetch_read(other);
     return hash;
 }
 

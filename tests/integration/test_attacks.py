@@ -150,8 +150,9 @@ def p99(times):
 
 @pytest.fixture(scope="module")
 def attacked(daemons, upstream):
-    """One worker, which has to do for all, with small caps and short time-outs."""
-    daemon = daemons(upstream, "tcp", limits=LIMITS, cache="{ memory: 16MiB }",
+    """One worker, which has to do for all, with small caps and short time-outs, and a cache that
+    does not grow by more than may be left behind."""
+    daemon = daemons(upstream, "tcp", limits=LIMITS, cache="{ memory: 2MiB }",
                      upstream="{ timeout: 1s, tries: 1, deadline: 1s }")
     if SECONDS and shutil.which("taskset") and len(os.sched_getaffinity(0)) > 1:
         subprocess.run(["taskset", "-acp", "0", str(daemon.pid)], check=True,
