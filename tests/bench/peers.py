@@ -6,6 +6,7 @@ usage: peers.py [--seconds N] [--runs N] [--only WORD,...]     from the build tr
 Each server runs with one worker, pinned to the first processor it may use; loads and the upstream (nsd) to the
 second. What counts is the user and system time of the server's process divided by the queries it answered; the
 median of the runs. A load by dnsperf leaves servers some time to sleep, those called "full" and the others do not.
+At last pithd with two workers on the one processor, in turn with one; "times one" is a median of neighbouring runs.
 Peers that are not installed are left out. Prints one JSON line a figure, a table at the end.
 Loopback only; every server that is started is ended by its pid."""
 import argparse, base64, contextlib, json, os, re, shutil, socket, statistics, subprocess, sys, tempfile, time
@@ -322,6 +323,18 @@ def measure(server, load, seconds, runs):
     return figures
 
 
+def measure_pair(servers, load, seconds, runs):
+    """Both in turn, as neighbours on the machine may slow down one or the other: figures of the second, and how many
+    times the first's they are, a median."""
+    figures, times = [], []
+    for _ in range(runs):
+        one, two = (measure(server, load, seconds, 1) for server in servers)
+        if one and two:
+            figures += two
+            times.append(two[0][0] / one[0][0])
+    return figures, statistics.median(times) if times else 0
+
+
 def idle_connections(server, front, n=1000):
     """Resident octets a connection that asked once and is idle."""
     import ssl
@@ -358,13 +371,18 @@ def main():
                 if time.monotonic() > end: sys.exit('nsd did not start')
                 time.sleep(0.05)
             servers = [Pithd(setting), Dnsdist(setting), Unbound(setting), Nghttpd(setting), Floor(setting, 'udp'), Floor(setting, 'dot')]
-            two = Pithd(setting)
-            two.name, two.workers = 'pithd-2-workers', 2
-            for server in servers[:1] + [two] + servers[1:]:
+
+            def put(name, server, figures, **more):
+                us, qps = statistics.median(f[0] for f in figures), statistics.median(f[1] for f in figures)
+                table[server.name, name] = us
+                print(json.dumps({'bench': name, 'server': server.name, 'us_cpu': round(us, 2), 'qps': round(qps),
+                                  'min': round(min(f[0] for f in figures), 2), 'max': round(max(f[0] for f in figures), 2), **more}), flush=True)
+
+            for server in servers:
                 if not server.installed() or (only and not any(w in server.name for w in only) and server.name != 'pithd'): continue
                 server.start()
                 try:
-                    if not isinstance(server, (Floor, Nghttpd)) and server is not two:
+                    if not isinstance(server, (Floor, Nghttpd)):
                         # First, while no memory was freed that they could take.
                         for front in ('dot', 'doh'):
                             size = idle_connections(server, front)
@@ -375,16 +393,26 @@ def main():
                         if isinstance(server, (Floor, Nghttpd)) and name in ('miss-udp', 'handshake', 'doh-post'): continue
                         load(server, 1)
                         figures = measure(server, load, args.seconds, args.runs)
-                        if not figures: continue
-                        us, qps = statistics.median(f[0] for f in figures), statistics.median(f[1] for f in figures)
-                        table[server.name, name] = us
-                        print(json.dumps({'bench': name, 'server': server.name, 'us_cpu': round(us, 2), 'qps': round(qps),
-                                          'min': round(min(f[0] for f in figures), 2), 'max': round(max(f[0] for f in figures), 2)}), flush=True)
+                        if figures: put(name, server, figures)
                 finally: server.stop()
+
+            one, two = Pithd(setting), Pithd(setting)
+            two.name, two.workers = 'pithd-2-workers', 2
+            with contextlib.ExitStack() as ending:
+                for server in (one, two):
+                    server.start()
+                    ending.callback(server.stop)
+                for name, (front, load) in LOADS.items():
+                    if name == 'miss-udp': continue
+                    for server in (one, two): load(server, 1)
+                    figures, times = measure_pair((one, two), load, max(1, args.seconds // 2), 3 * args.runs)
+                    if figures:
+                        put(name, two, figures, times_one_worker=round(times, 3))
+                        table['times one', name] = times
         finally:
             nsd.terminate()
             nsd.wait()
-    names = sorted({s for s, _ in table}, key=lambda s: (not s.startswith('pithd'), s))
+    names = sorted({s for s, _ in table}, key=lambda s: (not s.startswith('pithd'), s != 'times one', s))
     print('\n' + ' ' * 16 + ''.join(f'{n:>17}' for n in names))
     for row in list(LOADS) + ['idle-dot', 'idle-doh']:
         print(f'{row:<16}' + ''.join(f'{table[n, row]:>17.2f}' if (n, row) in table else ' ' * 16 + '-' for n in names))
