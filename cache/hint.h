@@ -28,7 +28,7 @@
 #include "cache/racy.h"
 
 enum {
-    HINT_SHARE = 192, /* of the cache */
+    HINT_SHARE = 768, /* of the cache */
     HINTS_MAX = 8192, /* so that they stay in the second-level cache */
     HINT_OFFSET = 32,
     HINT_SLOT = 43,

@@ -268,7 +268,7 @@ static void test_known_names(void **state)
         for (unsigned i = 0; round == 19 && i < KNOWN; i += 3)
             put_a(c, &known[i].key, (uint8_t)(i + 101), 100, &usual);
     }
-    assert_true(hinted > KNOWN * 60 / 3);
+    assert_true(hinted > KNOWN * 60 / 6);
     cache_flush_all(c);
     for (unsigned i = 0; i < KNOWN; i++) {
         struct cache_answer answer;
